@@ -1,0 +1,19 @@
+"""CHEX: a Jupyter kernel whose live state is checkpointed and restored in milliseconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "load_ipython_extension"]
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics of CHEX in ``shell``; ``%load_ext chexpoint`` calls this."""
+    from chexpoint import magics
+
+    magics.load_ipython_extension(shell)

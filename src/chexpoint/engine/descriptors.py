@@ -1,0 +1,192 @@
+"""Open descriptors that a fork shares and a checkpoint must not share.
+
+After a fork both processes use the same open file descriptions: one offset, one
+pipe buffer, one epoll set.  A frozen process therefore gives itself its own:
+
+- regular files are opened again, at the same offset;
+- a pipe with both ends in this process becomes a new pipe with the same contents;
+- an epoll set is built again;
+- other pipes and connected sockets end in nothing (a frozen copy of a pipe's
+  write end would keep its reader in the live timeline from ever seeing the end);
+- listening sockets become silent ones: a dead end would make ``accept`` spin.
+
+What cannot be carried over is returned as warnings for whoever restores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import select
+import socket
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from chexpoint.engine.proc import libc
+
+_NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW
+_SPLICE_F_NONBLOCK = 2
+_STANDARD = {0, 1, 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """One open descriptor of this process."""
+
+    fd: int
+    target: str
+    """What ``/proc/self/fd`` says it is."""
+    mode: int
+    inode: tuple[int, int]
+
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_pipe(self) -> bool:
+        return stat.S_ISFIFO(self.mode)
+
+    @property
+    def is_socket(self) -> bool:
+        return stat.S_ISSOCK(self.mode)
+
+    @property
+    def flags(self) -> int:
+        return fcntl.fcntl(self.fd, fcntl.F_GETFL)
+
+    @property
+    def is_writable(self) -> bool:
+        return self.flags & os.O_ACCMODE != os.O_RDONLY
+
+
+def open_descriptors(but: Collection[int] = ()) -> Iterator[Descriptor]:
+    """Yield the descriptors of this process except standard streams and those in ``but``."""
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:
+        return
+    for name in names:
+        fd = int(name)
+        if fd in _STANDARD or fd in but:
+            continue
+        try:
+            info = os.fstat(fd)
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue  # the descriptor that listed the folder
+        yield Descriptor(fd, target, info.st_mode, (info.st_dev, info.st_ino))
+
+
+def privatize(keep: Collection[int]) -> list[str]:
+    """Give this process its own open descriptions; return what was lost, in words."""
+    lost: list[str] = []
+    found = list(open_descriptors(but=keep))
+    pipes: dict[tuple[int, int], list[Descriptor]] = {}
+    for descriptor in found:
+        if descriptor.is_file:
+            lost.extend(_reopen(descriptor))
+        elif descriptor.is_pipe:
+            pipes.setdefault(descriptor.inode, []).append(descriptor)
+        elif descriptor.is_socket:
+            lost.extend(_sever_socket(descriptor))
+    for ends in pipes.values():
+        lost.extend(_renew_pipe(ends))
+    # Last, because the set refers to the descriptors replaced above.
+    for descriptor in found:
+        if descriptor.target == "anon_inode:[eventpoll]":
+            _renew_epoll(descriptor.fd)
+    return lost
+
+
+def _put(new: int, fd: int) -> None:
+    """Make ``fd`` refer to ``new``, and close ``new``."""
+    os.dup2(new, fd, inheritable=os.get_inheritable(fd))
+    os.close(new)
+
+
+def _reopen(descriptor: Descriptor) -> Iterator[str]:
+    fd = descriptor.fd
+    try:
+        offset = os.lseek(fd, 0, os.SEEK_CUR)
+        new = os.open(f"/proc/self/fd/{fd}", (descriptor.flags & ~_NOT_AGAIN) | os.O_CLOEXEC)
+        os.lseek(new, offset, os.SEEK_SET)
+    except OSError as error:
+        yield f"the position in {descriptor.target} is not kept ({error.strerror})"
+    else:
+        _put(new, fd)
+
+
+def _sever_socket(descriptor: Descriptor) -> Iterator[str]:
+    with socket.socket(fileno=os.dup(descriptor.fd)) as sock:
+        listening = bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        try:
+            peer = sock.getpeername()
+        except OSError:
+            peer = None
+        name = sock.getsockname()
+    if listening:
+        _put(_silent_socket(), descriptor.fd)
+        yield f"the server listening on {_address(name)} is closed"
+    else:
+        _put(_dead_socket(), descriptor.fd)
+        if peer is not None:
+            where = f"to {_address(peer)}" if peer else "between local sockets"
+            yield f"the connection {where} is closed"
+
+
+def _address(name: object) -> str:
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "a local socket")
+
+
+def _dead_socket() -> int:
+    mine, other = socket.socketpair()
+    other.close()
+    return mine.detach()
+
+
+def _silent_socket() -> int:
+    mine, other = socket.socketpair()
+    other.detach()  # stays open, and silent, for ever
+    return mine.detach()
+
+
+def _renew_pipe(ends: list[Descriptor]) -> Iterator[str]:
+    readers = [end for end in ends if end.flags & os.O_ACCMODE == os.O_RDONLY]
+    writers = [end for end in ends if end.flags & os.O_ACCMODE == os.O_WRONLY]
+    if not readers or not writers:
+        for end in ends:
+            _put(_dead_socket(), end.fd)
+        yield "a pipe to another process is closed"
+        return
+    new_reader, new_writer = os.pipe()
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(
+            new_writer, fcntl.F_SETPIPE_SZ, fcntl.fcntl(readers[0].fd, fcntl.F_GETPIPE_SZ)
+        )
+    # tee() copies what is in the pipe without taking it out of the original.
+    libc.tee(readers[0].fd, new_writer, ctypes.c_size_t(2**30), _SPLICE_F_NONBLOCK)
+    for new, old in ((new_reader, readers), (new_writer, writers)):
+        for end in old:
+            flags = end.flags
+            os.dup2(new, end.fd, inheritable=os.get_inheritable(end.fd))
+            fcntl.fcntl(end.fd, fcntl.F_SETFL, flags)
+        os.close(new)
+
+
+def _renew_epoll(fd: int) -> None:
+    interests = []
+    with open(f"/proc/self/fdinfo/{fd}") as info:
+        for line in info:
+            if line.startswith("tfd:"):
+                words = line.split()
+                interests.append((int(words[1]), int(words[3], 16)))
+    fresh = select.epoll()
+    for watched, events in interests:
+        with contextlib.suppress(OSError):
+            fresh.register(watched, events & 0x7FFFFFFF)
+    os.dup2(fresh.fileno(), fd, inheritable=os.get_inheritable(fd))
+    fresh.close()

@@ -1,0 +1,359 @@
+"""What happens to an engine (events) and what it then has to do (instructions).
+
+Both are plain values: `EngineState.handle` turns the one into the other, and
+the supervisor does the I/O.  A test can therefore play any order of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from chexpoint.model import Bytes, CheckpointId, Hazard, Seconds
+
+# ---------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A Jupyter request for the worker, passed on as it came."""
+
+    seq: int
+    kind: Literal["execute", "comm", "other"]
+    frames: tuple[bytes, ...] = field(repr=False)
+    control: bool = False
+    """Whether it came on the control channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Something wanted of the engine itself, such as a checkpoint."""
+
+    token: int
+    """Identifies the asker to whoever delivers the answer."""
+    op: Literal["checkpoint", "restore", "take", "evict", "status", "budget", "auto", "call"]
+    args: Mapping[str, Any] = field(default_factory=dict)
+    from_cell: bool = False
+    """Asked by a magic in the running cell: done when that cell ends."""
+    automatic: bool = False
+    """Nobody asked: taken by the holding rule."""
+
+
+# ---------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A request came in from the driver."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A driver, or the running cell, asks something of the engine."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReady:
+    """A fresh worker has started."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDone:
+    """The worker has finished a request."""
+
+    seq: int
+    seconds: Seconds = 0.0
+    execution_count: int = 0
+    growth_bytes: Bytes = 0
+    """How much the worker has grown since its last checkpoint, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAborted:
+    """A cell failed: the execute requests waiting behind it are not to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCell:
+    """The running cell can (or can no longer) receive comm messages while it runs."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The worker has forked a checkpoint, and nothing speaks against it."""
+
+    checkpoint: CheckpointId
+    seconds: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The worker did not fork, or found afterwards that it should not have."""
+
+    checkpoint: CheckpointId
+    reasons: tuple[Hazard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Froze:
+    """A checkpoint process waits on its own connection."""
+
+    checkpoint: CheckpointId
+    pid: int
+    lost: tuple[str, ...] = ()
+    """What a restore of it cannot bring back, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thawed:
+    """A checkpoint process has gone live."""
+
+    checkpoint: CheckpointId
+    pid: int
+    kept: bool
+    """Whether it left a frozen successor behind."""
+    seconds: Seconds = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThawFailed:
+    """A checkpoint process died on its way to going live."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointGone:
+    """A frozen checkpoint process has died."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGone:
+    """The live worker has died."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallReturned:
+    """The worker has answered a `Call`."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The user interrupted; the worker has been signalled."""
+
+    cpu_s: Seconds
+    """CPU time the worker had used by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """A timer set by `SetTimer` has run down."""
+
+    timer: TimerName
+    cpu_s: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Memory was measured."""
+
+    sizes: Mapping[CheckpointId, Bytes]
+    held_bytes: Bytes
+    worker_bytes: Bytes
+    available_bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownAsked:
+    """The driver wants the engine to end."""
+
+
+Event = (
+    Submitted
+    | Asked
+    | WorkerReady
+    | RequestDone
+    | QueueAborted
+    | AsyncCell
+    | Forked
+    | Refused
+    | Froze
+    | Thawed
+    | ThawFailed
+    | CheckpointGone
+    | WorkerGone
+    | CallReturned
+    | Interrupted
+    | TimedOut
+    | Measured
+    | ShutdownAsked
+)
+
+# ---------------------------------------------------------------- instructions
+
+TimerName = Literal["start", "fork", "thaw", "interrupt", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker:
+    """Start a fresh worker process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send a request to the worker."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Tell the idle worker to fork a checkpoint."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw:
+    """Tell a frozen checkpoint to go live, leaving a successor behind if ``keep``."""
+
+    checkpoint: CheckpointId
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KillWorker:
+    """End the live worker and what it started; the state is to be another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Make the process that has just thawed the live worker."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """End a checkpoint process."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Have the idle worker do a command and answer with `CallReturned`."""
+
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Tell the driver that a queued request will not run."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Tell the driver that a request ended because of the engine, not of its code."""
+
+    request: Request
+    ename: str
+    evalue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer an ask; ``error`` carries the exception instead of a result."""
+
+    ask: Ask
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep back what the worker sends to the driver, in order, until `Release`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Deliver what was held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Show the user a line, under the cell that is being answered."""
+
+    text: str
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Send `TimedOut` after so many seconds; replaces a timer of the same name."""
+
+    timer: TimerName
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ClearTimer:
+    timer: TimerName
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Measure memory soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskWorkerToExit:
+    """Let the worker end by itself, running its exit handlers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the engine now."""
+
+    how: str = ""
+
+
+Instruction = (
+    StartWorker
+    | Dispatch
+    | Fork
+    | Thaw
+    | KillWorker
+    | Adopt
+    | Drop
+    | Call
+    | Abort
+    | Fail
+    | Answer
+    | Hold
+    | Release
+    | Note
+    | SetTimer
+    | ClearTimer
+    | Measure
+    | AskWorkerToExit
+    | Stop
+)

@@ -1,0 +1,353 @@
+"""`Engine`: run cells, checkpoint and restore, without Jupyter.
+
+The supervisor is a process of its own, so that it can serve its worker while
+the driver is busy, and so that nothing of an engine leaks into the driver: no
+signal handler, no orphan, no thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from chexpoint import errors
+from chexpoint.engine.message import Codec, Message
+from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.errors import EngineClosed, EngineTimeout, ForkRefused, InvalidValue
+from chexpoint.model import (
+    AutoMode,
+    CellError,
+    CellResult,
+    Checkpoint,
+    RestoreReport,
+    Status,
+    checkpoint_from_json,
+    hazard_from_json,
+    report_from_json,
+    status_from_json,
+)
+
+_RUN_ENGINE = Path(__file__).with_name("run_engine.py")
+_START_TIMEOUT_S = 60.0
+_CLOSE_TIMEOUT_S = 10.0
+_OUTPUTS = {"stream", "display_data", "execute_result", "error"}
+
+Output = dict[str, Any]
+
+
+class Engine:
+    """A worker and its checkpoints; to be used by one thread at a time.
+
+    Parameters
+    ----------
+    cwd
+        Folder the cells run in; the current one by default.
+    env
+        Environment variables to add.
+    budget_bytes
+        Memory for checkpoints; half of what is available by default.
+    auto
+        When to checkpoint by itself: ``"never"``, by the holding ``"rule"``, or
+        ``"always"``, after every cell.
+
+    Examples
+    --------
+    >>> with Engine() as engine:
+    ...     _ = engine.run("x = 1")
+    ...     _ = engine.checkpoint("one")
+    ...     _ = engine.run("x = 2")
+    ...     _ = engine.restore("one")
+    ...     engine.run("print(x)").text
+    '1\\n'
+    """
+
+    def __init__(
+        self,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        budget_bytes: int | None = None,
+        auto: AutoMode = "never",
+    ) -> None:
+        self._codec = Codec()
+        self._tokens = itertools.count(1)
+        mine, theirs = Link.pair()
+        argv = [sys.executable, str(_RUN_ENGINE), str(theirs.fileno()), auto]
+        argv += [str(budget_bytes or 0)]
+        # A process group of its own: the driver decides what Ctrl-C does.
+        self._process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            process_group=0,
+        )
+        theirs.close()
+        self._link = mine
+        try:
+            self._wait_event("ready", timeout_s=_START_TIMEOUT_S)
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's process id."""
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ cells
+
+    def run(
+        self,
+        source: str,
+        *,
+        timeout_s: float | None = None,
+        on_output: Callable[[Output], None] | None = None,
+    ) -> CellResult:
+        """Run one cell and return what it gave.
+
+        Parameters
+        ----------
+        source
+            The cell, magics included.
+        timeout_s
+            Interrupt the cell after this time.
+        on_output
+            Called with each output as it comes.
+
+        Raises
+        ------
+        EngineTimeout
+            If the cell did not end in time, nor when interrupted.
+        """
+        content = {
+            "code": source,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        frames = self._codec.build("execute_request", content, idents=[b"chex"])
+        request = self._codec.parse(frames).header["msg_id"]
+        started = time.perf_counter()
+        self._send(Channel.SHELL, frames)
+        collector = _Collector(on_output)
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        interrupted = False
+        while not collector.is_complete:
+            try:
+                packet = self._receive(deadline)
+            except EngineTimeout:
+                if interrupted:
+                    raise EngineTimeout(
+                        f"the cell did not end in {timeout_s} s, nor when interrupted"
+                    ) from None
+                interrupted = True
+                deadline = time.monotonic() + 10.0
+                self.interrupt()
+                continue
+            if packet.channel in {Channel.SHELL, Channel.IOPUB}:
+                message = self._codec.parse(packet.frames)
+                if message.parent.get("msg_id") == request:
+                    collector.take(packet.channel, message)
+        return collector.result(time.perf_counter() - started)
+
+    def interrupt(self) -> None:
+        """Interrupt the running cell; may be called from another thread."""
+        self._send_command(do="interrupt")
+
+    # ------------------------------------------------------------ checkpoints
+
+    def checkpoint(self, name: str | None = None) -> Checkpoint:
+        """Take a checkpoint of the present state and return it.
+
+        Raises
+        ------
+        ForkRefused
+            If it might be wrong when restored; ``reasons`` says why.
+        """
+        return checkpoint_from_json(self._ask("checkpoint", name=name))
+
+    def restore(self, ref: str) -> RestoreReport:
+        """Go to the state of a checkpoint, which stays."""
+        return report_from_json(self._ask("restore", ref=ref))
+
+    def take(self, ref: str) -> RestoreReport:
+        """Go to the state of a checkpoint, which is used up: a few milliseconds at any size."""
+        return report_from_json(self._ask("take", ref=ref))
+
+    def evict(self, ref: str) -> None:
+        """Let a checkpoint go."""
+        self._ask("evict", ref=ref)
+
+    def status(self) -> Status:
+        return status_from_json(self._ask("status"))
+
+    def set_budget(self, size_bytes: int) -> None:
+        """Change the memory that checkpoints may hold together."""
+        self._ask("budget", bytes=size_bytes)
+
+    def set_auto(self, mode: AutoMode) -> None:
+        """Change when checkpoints are taken by themselves."""
+        self._ask("auto", mode=mode)
+
+    # ------------------------------------------------------------ end
+
+    def close(self) -> None:
+        """End the engine and everything it started."""
+        with contextlib.suppress(OSError, EngineClosed):
+            self._send_command(do="shutdown")
+        self._link.close()
+        try:
+            self._process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the engine at once."""
+        self._link.close()
+        self._process.kill()
+        self._process.wait()
+
+    # ------------------------------------------------------------ packets
+
+    def _send(self, channel: Channel, frames: list[bytes]) -> None:
+        try:
+            self._link.send(channel, frames)
+        except OSError as error:
+            raise EngineClosed("the engine has ended") from error
+
+    def _send_command(self, **fields: Any) -> None:
+        try:
+            self._link.command(**fields)
+        except OSError as error:
+            raise EngineClosed("the engine has ended") from error
+
+    def _receive(self, deadline: float | None) -> Packet:
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([self._link], [], [], timeout)[0]:
+            raise EngineTimeout("the engine did not answer in time")
+        packet = self._link.receive()
+        if packet is None:
+            raise EngineClosed("the engine has ended")
+        if packet.channel == Channel.ENGINE and packet.command()["event"] == "stopped":
+            how = packet.command()["how"]
+            raise EngineClosed(f"the engine has ended: {how}" if how else "the engine has ended")
+        return packet
+
+    def _wait_event(self, name: str, *, timeout_s: float | None, **match: Any) -> dict[str, Any]:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            packet = self._receive(deadline)
+            if packet.channel == Channel.ENGINE:
+                event = packet.command()
+                if event["event"] == name and match.items() <= event.items():
+                    return event
+
+    def _ask(self, op: str, **args: Any) -> Any:
+        token = next(self._tokens)
+        self._send_command(do="ask", token=token, op=op, args=args)
+        answer = self._wait_event("answer", timeout_s=None, token=token)
+        if "error" in answer:
+            raise _error_from_json(answer["error"])
+        return answer["result"]
+
+
+class _Collector:
+    """Gathers the outputs of one cell as a notebook file would hold them."""
+
+    def __init__(self, on_output: Callable[[Output], None] | None) -> None:
+        self._on_output = on_output
+        self._outputs: list[Output] = []
+        self._displays: dict[str, list[int]] = {}
+        self._clear_next = False
+        self._reply: dict[str, Any] | None = None
+        self._idle = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self._reply is not None and self._idle
+
+    def take(self, channel: Channel, message: Message) -> None:
+        if channel == Channel.SHELL:
+            self._reply = message.content
+            return
+        match message.type:
+            case "status":
+                self._idle |= message.content["execution_state"] == "idle"
+            case "clear_output":
+                if message.content["wait"]:
+                    self._clear_next = True
+                else:
+                    self._clear()
+            case "update_display_data":
+                self._update(message.content)
+            case kind if kind in _OUTPUTS:
+                self._add(kind, message.content)
+
+    def _clear(self) -> None:
+        self._outputs.clear()
+        self._displays.clear()
+        self._clear_next = False
+
+    def _add(self, kind: str, content: dict[str, Any]) -> None:
+        if self._clear_next:
+            self._clear()
+        display = content.pop("transient", {}).get("display_id")
+        output = {"output_type": kind, **content}
+        if self._on_output is not None:
+            self._on_output(output)
+        last = self._outputs[-1] if self._outputs else None
+        if kind == "stream" and last and last["output_type"] == "stream":
+            if last["name"] == output["name"]:
+                last["text"] += output["text"]
+                return
+        if display is not None:
+            self._displays.setdefault(display, []).append(len(self._outputs))
+        self._outputs.append(output)
+
+    def _update(self, content: dict[str, Any]) -> None:
+        display = content.pop("transient", {}).get("display_id")
+        for at in self._displays.get(display, ()):
+            self._outputs[at].update(data=content["data"], metadata=content["metadata"])
+
+    def result(self, seconds: float) -> CellResult:
+        reply = self._reply or {}
+        error = None
+        if reply.get("status") == "error":
+            error = CellError(
+                ename=reply["ename"], evalue=reply["evalue"], traceback=tuple(reply["traceback"])
+            )
+        return CellResult(
+            status=reply["status"],
+            execution_count=reply.get("execution_count"),
+            outputs=tuple(self._outputs),
+            seconds=seconds,
+            error=error,
+        )
+
+
+def _error_from_json(data: dict[str, Any]) -> Exception:
+    if data["type"] == "ForkRefused":
+        return ForkRefused(tuple(hazard_from_json(reason) for reason in data["args"][0]))
+    kind = getattr(errors, data["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, errors.ChexError)):
+        return InvalidValue(f"{data['type']}: {data['args']}")
+    args = [tuple(arg) if isinstance(arg, list) else arg for arg in data["args"]]
+    return kind(*args)

@@ -1,0 +1,110 @@
+"""The front of a headless engine: one packet connection to the process that drives it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import select
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from chexpoint.engine import events as ev
+from chexpoint.engine.message import Codec
+from chexpoint.engine.supervisor import InterruptAsked
+from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.model import to_json
+
+
+class PipeFront:
+    """Passes packets between a driver and the supervisor; see `Front`."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._codec = Codec()
+        self._seq = itertools.count(1)
+        self._closed = False
+
+    def wait(self, readers: Sequence[int], writers: Sequence[int], timeout_s: float) -> set[int]:
+        poll = select.poll()
+        mine = self._link.fileno()
+        for fd in readers:
+            poll.register(fd, select.POLLIN)
+        for fd in writers:
+            poll.register(fd, select.POLLIN | select.POLLOUT)
+        if not self._closed:
+            poll.register(mine, select.POLLIN)
+        return {fd for fd, _ in poll.poll(timeout_s * 1000)}
+
+    def incoming(self) -> Iterable[ev.Event | InterruptAsked]:
+        while not self._closed:
+            try:
+                packet = self._link.receive(wait=False)
+            except BlockingIOError:
+                return
+            if packet is None:
+                self._closed = True
+                yield ev.ShutdownAsked()
+                return
+            yield self._event(packet)
+
+    def _event(self, packet: Packet) -> ev.Event | InterruptAsked:
+        if packet.channel == Channel.SHELL:
+            request = ev.Request(next(self._seq), "execute", tuple(packet.frames))
+            return ev.Submitted(request)
+        command = packet.command()
+        match command["do"]:
+            case "ask":
+                return ev.Asked(ev.Ask(command["token"], command["op"], command["args"]))
+            case "interrupt":
+                return InterruptAsked()
+        return ev.ShutdownAsked()
+
+    def _send(self, channel: Channel, frames: Sequence[Any]) -> None:
+        if not self._closed:
+            try:
+                self._link.send(channel, frames)
+            except OSError:
+                self._closed = True
+
+    def _tell(self, **event: Any) -> None:
+        self._send(Channel.ENGINE, [json.dumps(event).encode()])
+
+    def ready(self, kernel_info: Mapping[str, Any]) -> None:
+        self._tell(event="ready", kernel_info=kernel_info)
+
+    def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
+        self._send(channel, frames)
+
+    def show(self, name: str, text: str, request: ev.Request | None) -> None:
+        parent = self._codec.parse(request.frames).header if request else {}
+        content = {"name": name, "text": text}
+        self._send(Channel.IOPUB, self._codec.build("stream", content, parent=parent))
+
+    def abort(self, request: ev.Request) -> None:
+        self._reply(request, {"status": "aborted"})
+
+    def fail(self, request: ev.Request, ename: str, evalue: str) -> None:
+        error = {"ename": ename, "evalue": evalue, "traceback": [f"{ename}: {evalue}"]}
+        parent = self._codec.parse(request.frames).header
+        self._send(Channel.IOPUB, self._codec.build("error", error, parent=parent))
+        self._reply(request, {"status": "error", "execution_count": None, **error})
+
+    def _reply(self, request: ev.Request, content: dict[str, Any]) -> None:
+        message = self._codec.parse(request.frames)
+        idle = {"execution_state": "idle"}
+        for channel, kind, body in (
+            (Channel.SHELL, message.reply_type, content),
+            (Channel.IOPUB, "status", idle),
+        ):
+            frames = self._codec.build(kind, body, parent=message.header)
+            self._send(channel, frames)
+
+    def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
+        if error is None:
+            self._tell(event="answer", token=ask.token, result=result)
+        else:
+            described = {"type": type(error).__name__, "args": to_json(error.args)}
+            self._tell(event="answer", token=ask.token, error=described)
+
+    def stopped(self, how: str) -> None:
+        self._tell(event="stopped", how=how)

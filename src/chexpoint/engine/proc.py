@@ -1,0 +1,198 @@
+"""What Linux tells about processes through ``/proc``; everything may be missing.
+
+Functions return an empty or None answer where ``/proc`` is hidden, so that a
+restricted machine loses a capability and not the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICK = os.sysconf("SC_CLK_TCK")
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> bool:
+    """Set a process attribute; return whether the system allowed it."""
+    return bool(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One line of ``/proc/PID/maps``."""
+
+    start: int
+    end: int
+    flags: str
+    """Four letters, such as ``rw-s``."""
+    offset: int
+    inode: int
+    path: str
+
+    @property
+    def is_shared_writable(self) -> bool:
+        return self.flags[1] == "w" and self.flags[3] == "s"
+
+    @property
+    def is_executable(self) -> bool:
+        return self.flags[2] == "x"
+
+
+def mappings(pid: int | str = "self") -> list[Mapping]:
+    found = []
+    for line in _read(f"/proc/{pid}/maps").splitlines():
+        parts = line.split(maxsplit=5)
+        start, end = (int(address, 16) for address in parts[0].split("-"))
+        path = parts[5] if len(parts) > 5 else ""
+        found.append(Mapping(start, end, parts[1], int(parts[2], 16), int(parts[4]), path))
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Return the direct children of a process, zombies included."""
+    found: list[int] = []
+    for task in _listdir(f"/proc/{pid}/task"):
+        found.extend(int(child) for child in _read(f"/proc/{pid}/task/{task}/children").split())
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes below one, nearest first."""
+    found = children(pid)
+    for child in found:
+        found.extend(children(child))
+    return found
+
+
+def command_line(pid: int) -> str:
+    """Return how a process was called, shortened for a message."""
+    words = _read(f"/proc/{pid}/cmdline").split("\0")
+    text = " ".join([os.path.basename(words[0]), *words[1:]]).strip()
+    text = text or _read(f"/proc/{pid}/comm").strip() or "?"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def state_letter(pid: int) -> str:
+    """Return the scheduler state of a process: ``R``, ``S``, ``Z``, or ``""`` if it is gone."""
+    stat = _read(f"/proc/{pid}/stat")
+    return stat[stat.rfind(")") + 2 : stat.rfind(")") + 3]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time all threads of a process have used."""
+    stat = _read(f"/proc/{pid}/stat")
+    fields = stat[stat.rfind(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK if len(fields) > 12 else 0.0
+
+
+def resident_bytes(pid: int | str = "self") -> int:
+    fields = _read(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * _PAGE if fields else 0
+
+
+def page_table_bytes(pid: int | str = "self") -> int:
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmPTE:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The anonymous memory of one process."""
+
+    private: int
+    """Only this process has it: what ending the process frees."""
+    share: int
+    """Its part of what it shares with others (proportional)."""
+    whole: int
+    """Everything it can see, shared or not."""
+    page_tables: int
+
+
+def memory(pid: int) -> Memory | None:
+    """Measure a process; slow for many small pages, so not for the supervisor's loop."""
+    fields = {}
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines()[1:]:
+        name, _, rest = line.partition(":")
+        fields[name] = int(rest.split()[0]) * 1024
+    if not fields:
+        return None
+    return Memory(
+        private=fields.get("Private_Dirty", 0),
+        share=fields.get("Pss_Anon", fields.get("Pss", 0)) + fields.get("Pss_Shmem", 0),
+        whole=fields.get("Anonymous", 0),
+        page_tables=page_table_bytes(pid),
+    )
+
+
+def available_bytes() -> int:
+    """Return the memory that can be had without swapping, within the control group's limit."""
+    available = 2**62
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+    return max(0, min(available, _cgroup_available()))
+
+
+def _cgroup_available() -> int:
+    room = 2**62
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            at, limit, usage = Path("/sys/fs/cgroup") / path.lstrip("/"), "memory.max", ""
+            usage = "memory.current"
+        elif "memory" in controllers.split(","):
+            at = Path("/sys/fs/cgroup/memory") / path.lstrip("/")
+            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        for folder in (at, *at.parents):
+            if folder == Path("/sys/fs"):
+                break
+            top, used = _read(str(folder / limit)).strip(), _read(str(folder / usage)).strip()
+            if top.isdigit() and used.isdigit():
+                cache = 0
+                for stat in _read(str(folder / "memory.stat")).splitlines():
+                    name, _, value = stat.partition(" ")
+                    if name in {"inactive_file", "total_inactive_file"}:
+                        cache = int(value)
+                room = min(room, int(top) - int(used) + cache)
+    return room
+
+
+def describe_exit(status: int) -> str:
+    """Return in words how a process ended, from its wait status."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        hint = ", perhaps for lack of memory" if number == signal.SIGKILL else ""
+        return f"killed by {name}{hint}"
+    return f"exit status {os.waitstatus_to_exitcode(status)}"
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _listdir(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []

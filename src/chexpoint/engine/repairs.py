@@ -1,0 +1,113 @@
+"""What a fork breaks and can be mended.
+
+`Repairs.before_fork` runs in the worker, `after_thaw` in the process that goes
+live, on the same object: what the one remembers the other puts back.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures.thread as pool
+import contextlib
+import ctypes
+import os
+import random
+import signal
+import sys
+import threading
+from typing import Any
+
+from chexpoint.engine.proc import libc, mappings
+from chexpoint.engine.threads import idle_executor, loky_executor
+
+_OMP_PAUSE_HARD = 2
+_OPENMP = ("libgomp", "libiomp5", "libomp")
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+
+
+class Repairs:
+    """Everything that is put right around one checkpoint."""
+
+    def before_fork(self) -> None:
+        pause_openmp()
+        libc.fflush(None)  # or the child would print the same C buffers again
+        self._pid = os.getpid()
+        # random.py seeds itself anew in every forked child.
+        self._random = random.getstate()
+        self._timers = [signal.getitimer(which) for which in _TIMERS]
+        threads = threading.enumerate()
+        executors = {id(e): e for t in threads if (e := idle_executor(t)) is not None}
+        self._executors = list(executors.values())
+
+    def after_thaw(self) -> None:
+        random.setstate(self._random)
+        for which, (seconds, interval) in zip(_TIMERS, self._timers, strict=True):
+            if seconds:
+                signal.setitimer(which, seconds, interval)
+        for executor in self._executors:
+            _revive_executor(executor)
+        _forget_tqdm_monitor()
+        _forget_loky()
+        _forget_resource_trackers()
+        _keep_finalizers(self._pid)
+
+
+def pause_openmp() -> None:
+    """Stop the thread pools of all OpenMP runtimes.
+
+    libgomp has no fork handler: a child that enters a parallel region waits
+    for ever for threads it does not have.  Pausing is part of OpenMP 5.0, must
+    be done by the forking thread, and for every copy of the runtime (wheels
+    bring their own).
+    """
+    paths = {m.path for m in mappings() if os.path.basename(m.path).startswith(_OPENMP)}
+    for path in paths:
+        with contextlib.suppress(OSError, AttributeError):
+            runtime = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            runtime.omp_pause_resource_all(_OMP_PAUSE_HARD)
+
+
+def _revive_executor(executor: Any) -> None:
+    """Let a ThreadPoolExecutor whose threads are gone start new ones."""
+    for thread in executor._threads:
+        pool._threads_queues.pop(thread, None)  # type: ignore[attr-defined]
+    executor._threads.clear()
+    executor._idle_semaphore = threading.Semaphore(0)
+    executor._shutdown_lock = threading.Lock()
+
+
+def _forget_tqdm_monitor() -> None:
+    for name in ("tqdm.std", "tqdm"):
+        tqdm = getattr(sys.modules.get(name), "tqdm", None)
+        if getattr(tqdm, "monitor", None) is not None:
+            tqdm.monitor = None
+
+
+def _forget_loky() -> None:
+    executor = loky_executor()
+    if executor is not None:
+        sys.modules[type(executor).__module__]._executor = None  # type: ignore[attr-defined]
+        with contextlib.suppress(Exception):
+            executor._processes = {}
+            executor._flags.flag_as_shutting_down(kill_workers=False)
+
+
+def _forget_resource_trackers() -> None:
+    """The helper process belongs to the other timeline; a new one is started when needed."""
+    for name in (
+        "multiprocessing.resource_tracker",
+        "joblib.externals.loky.backend.resource_tracker",
+        "loky.backend.resource_tracker",
+    ):
+        tracker = getattr(sys.modules.get(name), "_resource_tracker", None)
+        if tracker is not None and tracker._fd is not None:
+            with contextlib.suppress(OSError):
+                os.close(tracker._fd)
+            tracker._fd = tracker._pid = None
+
+
+def _keep_finalizers(old_pid: int) -> None:
+    """multiprocessing's finalizers only run in the process they were made in."""
+    util = sys.modules.get("multiprocessing.util")
+    for finalizer in list(getattr(util, "_finalizer_registry", {}).values()):
+        if getattr(finalizer, "_pid", None) == old_pid:
+            finalizer._pid = os.getpid()

@@ -1,0 +1,572 @@
+"""The supervisor: does what `EngineState` decides, and tells it what happens.
+
+One loop that never blocks; it owns the worker, the frozen checkpoints, and a
+*front* through which requests come and messages leave.  It never runs user
+code, and everything below it ends when it ends.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from chexpoint.engine import events as ev
+from chexpoint.engine import proc
+from chexpoint.engine.effects import WriteLog
+from chexpoint.engine.meter import Meter
+from chexpoint.engine.state import EngineState
+from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.model import CheckpointId, hazard_from_json, to_json
+
+_RUN_WORKER = Path(__file__).with_name("run_worker.py")
+# How often memory is looked at while checkpoints are held.
+_WATCH_S = 1.0
+_PACKETS_AT_ONCE = 200
+
+
+class Front(Protocol):
+    """Where an engine's requests come from and where its messages go.
+
+    All methods are called by the supervisor's loop, and none may block.
+    """
+
+    def wait(self, readers: Sequence[int], writers: Sequence[int], timeout_s: float) -> set[int]:
+        """Wait for any descriptor, or for input of the front's own; return the ready ones."""
+
+    def incoming(self) -> Iterable[ev.Event | InterruptAsked]:
+        """Return what has come in; called after each `wait`."""
+
+    def ready(self, kernel_info: Mapping[str, Any]) -> None:
+        """A worker has started; called for every fresh one."""
+
+    def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
+        """Pass on a message of the worker."""
+
+    def show(self, name: str, text: str, request: ev.Request | None) -> None:
+        """Show text as output (``name`` is stdout or stderr) of the cell of a request."""
+
+    def abort(self, request: ev.Request) -> None:
+        """Answer a request that will not run."""
+
+    def fail(self, request: ev.Request, ename: str, evalue: str) -> None:
+        """Answer a request that the engine could not finish."""
+
+    def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
+        """Answer a driver's ask; ``result`` is made of JSON types."""
+
+    def stopped(self, how: str) -> None:
+        """The engine ends; called last."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptAsked:
+    """The driver wants the running cell interrupted."""
+
+
+@dataclass(slots=True)
+class _Thawing:
+    checkpoint: CheckpointId
+    link: Link
+    started: float
+
+
+class Supervisor:
+    """Runs one engine until it is told to end."""
+
+    def __init__(self, front: Front, state: EngineState, worker_argv: Sequence[str]) -> None:
+        self._front = front
+        self._state = state
+        self._worker_argv = list(worker_argv)
+        self._link: Link | None = None
+        self._pid = 0
+        self._outgoing: deque[tuple[Channel, Sequence[Any], Sequence[int]]] = deque()
+        self._controls: dict[CheckpointId, Link] = {}
+        self._frozen_pids: dict[CheckpointId, int] = {}
+        self._thawing: _Thawing | None = None
+        self._held: list[tuple[Channel, Sequence[bytes]]] | None = None
+        self._current: ev.Request | None = None
+        self._replied = True
+        self._ready = False
+        self._timers: dict[ev.TimerName, float] = {}
+        self._writes = WriteLog()
+        self._signals: set[int] = set()
+        self._stop: ev.Stop | None = None
+        self._watched = 0.0
+        self._wake_reader, self._wake_writer = os.pipe()
+        for fd in (self._wake_reader, self._wake_writer):
+            os.set_blocking(fd, False)
+        self._outputs = {name: os.pipe() for name in ("stdout", "stderr")}
+        for reader, _ in self._outputs.values():
+            os.set_blocking(reader, False)
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {name: decoder(errors="replace") for name in self._outputs}
+        self._meter = Meter(self._wake)
+
+    # ------------------------------------------------------------ loop
+
+    def start(self) -> None:
+        """Prepare this process and start the worker; returns at once."""
+        proc.prctl(proc.PR_SET_CHILD_SUBREAPER, 1)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, self._on_signal)
+        self._do(self._state.start())
+
+    def run(self) -> None:
+        """Serve until the engine ends."""
+        parent = os.getppid()
+        while self._stop is None:
+            ready = self._front.wait(self._readers(), self._writers(), self._timeout())
+            self._wake_up(ready)
+            self._read_worker(ready)
+            self._read_checkpoints(ready)
+            self._read_outputs(ready)
+            for event in self._front.incoming():
+                if isinstance(event, InterruptAsked):
+                    self.interrupt()
+                else:
+                    self._handle(event)
+            self._flush_outgoing()
+            self._run_timers()
+            if os.getppid() != parent:
+                break
+        self._end()
+
+    def _readers(self) -> list[int]:
+        links = [*self._controls.values()]
+        if self._link is not None:
+            links.append(self._link)
+        if self._thawing is not None:
+            links.append(self._thawing.link)
+        outputs = [reader for reader, _ in self._outputs.values()]
+        return [self._wake_reader, *outputs, *(link.fileno() for link in links)]
+
+    def _writers(self) -> list[int]:
+        return [self._link.fileno()] if self._link is not None and self._outgoing else []
+
+    def _timeout(self) -> float:
+        wanted = _WATCH_S if len(self._controls) > 1 else 5.0
+        if self._timers:
+            wanted = min(wanted, min(self._timers.values()) - time.monotonic())
+        return max(wanted, 0.0)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_writer, b"\0")
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signals.add(number)
+
+    def _wake_up(self, ready: set[int]) -> None:
+        if self._wake_reader in ready:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._wake_reader, 4096):
+                    pass
+        signals, self._signals = self._signals, set()
+        if signal.SIGTERM in signals:
+            self._handle(ev.ShutdownAsked())
+        if signal.SIGINT in signals:
+            # Sent to the whole process group: the worker has it already.
+            self._handle(ev.Interrupted(proc.cpu_seconds(self._pid)))
+        self._reap()
+        measured = self._meter.result()
+        if measured is not None:
+            self._handle(measured)
+
+    def _run_timers(self) -> None:
+        now = time.monotonic()
+        for name, deadline in list(self._timers.items()):
+            if deadline <= now:
+                del self._timers[name]
+                self._handle(ev.TimedOut(name, proc.cpu_seconds(self._pid)))
+        if now - self._watched > _WATCH_S and len(self._controls) > 1:
+            self._watched = now
+            if self._state.is_short(proc.available_bytes()):
+                self._measure()
+
+    # ------------------------------------------------------------ what comes in
+
+    def _handle(self, event: ev.Event) -> None:
+        self._do(self._state.handle(event))
+
+    def _read_worker(self, ready: set[int]) -> None:
+        link = self._link
+        if link is None or link.fileno() not in ready:
+            return
+        for _ in range(_PACKETS_AT_ONCE):
+            try:
+                packet = link.receive(wait=False)
+            except BlockingIOError:
+                return
+            if packet is None:
+                self._worker_is_gone()
+                return
+            self._from_worker(packet)
+            if self._link is not link:
+                return  # another worker has taken over
+
+    def _from_worker(self, packet: Packet) -> None:
+        if packet.channel == Channel.ENGINE:
+            self._worker_event(packet.command())
+            return
+        if packet.channel in {Channel.SHELL, Channel.CONTROL}:
+            self._drain_outputs()  # text written by C code comes before the reply
+            self._replied = True
+        self._deliver(packet.channel, packet.frames)
+
+    def _worker_event(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "ready":
+                self._ready = True
+                self._front.ready(event["kernel_info"])
+                self._handle(ev.WorkerReady(event["pid"]))
+            case "done":
+                self._drain_outputs()
+                self._writes.add(event["wrote"])
+                self._ensure_reply(event["seq"])
+                done = ev.RequestDone(
+                    event["seq"], event["seconds"], event["execution_count"], event["growth"]
+                )
+                self._handle(done)
+            case "abort":
+                for incoming in self._front.incoming():
+                    if not isinstance(incoming, InterruptAsked):
+                        self._handle(incoming)
+                self._handle(ev.QueueAborted())
+            case "async":
+                self._handle(ev.AsyncCell(event["on"]))
+            case "ask":
+                ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
+                self._handle(ev.Asked(ask))
+            case "forked":
+                self._writes.mark(event["checkpoint"])
+                self._writes.add(event["writable"])
+                self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
+            case "refused":
+                reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
+                self._handle(ev.Refused(event["checkpoint"], reasons))
+            case "returned":
+                self._handle(ev.CallReturned(event["result"]))
+            case "exit":
+                self._handle(ev.ShutdownAsked())
+
+    def _ensure_reply(self, seq: int) -> None:
+        request = self._current
+        if request and request.seq == seq and request.kind == "execute" and not self._replied:
+            self._front.fail(request, "NoReply", "the cell ended without an answer")
+
+    def _read_checkpoints(self, ready: set[int]) -> None:
+        for checkpoint, control in list(self._controls.items()):
+            if control.fileno() in ready and checkpoint in self._controls:
+                self._from_checkpoint(checkpoint, control)
+        thawing = self._thawing
+        if thawing is not None and thawing.link.fileno() in ready:
+            self._from_thawing(thawing)
+
+    def _from_checkpoint(self, checkpoint: CheckpointId, control: Link) -> None:
+        try:
+            packet = control.receive(wait=False)
+        except BlockingIOError:
+            return
+        if packet is None:
+            self._controls.pop(checkpoint).close()
+            self._handle(ev.CheckpointGone(checkpoint))
+            return
+        event = packet.command()
+        self._frozen_pids[checkpoint] = event["pid"]
+        self._handle(ev.Froze(checkpoint, event["pid"], tuple(event["lost"])))
+        self._send(Channel.ENGINE, [b'{"do": "reap"}'])
+
+    def _from_thawing(self, thawing: _Thawing) -> None:
+        try:
+            packet = thawing.link.receive(wait=False)
+        except BlockingIOError:
+            return
+        if packet is None:
+            self._thawing = None
+            thawing.link.close()
+            self._handle(ev.ThawFailed(thawing.checkpoint))
+            return
+        event = packet.command()
+        changed = self._writes.changed_since(thawing.checkpoint)
+        self._handle(
+            ev.Thawed(
+                thawing.checkpoint,
+                event["pid"],
+                event["kept"],
+                seconds=time.perf_counter() - thawing.started,
+                warnings=(*_unique(event["lost"]), *_changed_files(changed)),
+            )
+        )
+
+    def _read_outputs(self, ready: set[int]) -> None:
+        if any(reader in ready for reader, _ in self._outputs.values()):
+            self._drain_outputs()
+
+    def _drain_outputs(self) -> None:
+        for name, (reader, _) in self._outputs.items():
+            with contextlib.suppress(BlockingIOError):
+                while data := os.read(reader, 65536):
+                    text = self._decoders[name].decode(data)
+                    if not self._ready:
+                        sys.stderr.write(text)  # noise of starting up
+                        sys.stderr.flush()
+                    elif text:
+                        self._front.show(name, text, self._current)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for checkpoint, frozen in list(self._frozen_pids.items()):
+                if frozen == pid:
+                    del self._frozen_pids[checkpoint]
+            if pid == self._pid:
+                self._worker_is_gone(status)
+
+    def _worker_is_gone(self, status: int | None = None) -> None:
+        if self._link is None:
+            return
+        pid, link = self._pid, self._link
+        if status is None:  # it closed the link: alive or not, it cannot be spoken to
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                _, status = os.waitpid(pid, 0)
+        with contextlib.suppress(BlockingIOError):
+            while (packet := link.receive(wait=False)) is not None:
+                self._from_worker(packet)
+        self._drain_outputs()
+        self._leave_worker()
+        how = "unknown" if status is None else proc.describe_exit(status)
+        self._handle(ev.WorkerGone(how))
+
+    # ------------------------------------------------------------ what is to be done
+
+    def _do(self, instructions: Iterable[ev.Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case ev.StartWorker():
+                    self._start_worker()
+                case ev.Dispatch(request):
+                    self._dispatch(request)
+                case ev.Fork(checkpoint):
+                    self._fork(checkpoint)
+                case ev.Thaw(checkpoint, keep):
+                    self._thaw(checkpoint, keep)
+                case ev.Adopt():
+                    self._adopt()
+                case ev.KillWorker():
+                    self._kill_worker()
+                case ev.Drop(checkpoint):
+                    self._drop(checkpoint)
+                case ev.Call(args):
+                    self._command(do="call", args=args)
+                case ev.Abort(request):
+                    self._front.abort(request)
+                case ev.Fail(request, ename, evalue):
+                    self._replied = True
+                    self._front.fail(request, ename, evalue)
+                case ev.Answer():
+                    self._answer(instruction)
+                case ev.Hold():
+                    self._held = []
+                case ev.Release():
+                    self._release()
+                case ev.Note(text, error):
+                    self._note(text, error)
+                case ev.SetTimer(name, seconds):
+                    self._timers[name] = time.monotonic() + seconds
+                case ev.ClearTimer(name):
+                    self._timers.pop(name, None)
+                case ev.Measure():
+                    self._measure()
+                case ev.AskWorkerToExit():
+                    self._command(do="exit")
+                    if isinstance(self._current, ev.Request) and not self._replied:
+                        self.interrupt()
+                case ev.Stop():
+                    self._stop = instruction
+
+    def _start_worker(self) -> None:
+        mine, theirs = Link.pair()
+        os.set_inheritable(theirs.fileno(), True)
+        argv = [sys.executable, str(_RUN_WORKER), str(theirs.fileno()), str(os.getpid())]
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, self._outputs["stdout"][1], 1),
+            (os.POSIX_SPAWN_DUP2, self._outputs["stderr"][1], 2),
+        ]
+        self._pid = os.posix_spawn(
+            sys.executable, [*argv, *self._worker_argv], os.environ, file_actions=actions
+        )
+        theirs.close()
+        self._link = mine
+        self._outgoing.clear()
+
+    def _dispatch(self, request: ev.Request) -> None:
+        if request.kind != "comm" or self._replied:
+            self._current, self._replied = request, False
+        channel = Channel.CONTROL if request.control else Channel.SHELL
+        self._send(channel, [str(request.seq).encode(), *request.frames])
+
+    def _fork(self, checkpoint: CheckpointId) -> None:
+        mine, theirs = Link.pair()
+        self._controls[checkpoint] = mine
+        self._command([theirs.sock.detach()], do="fork", checkpoint=checkpoint)
+
+    def _thaw(self, checkpoint: CheckpointId, keep: bool) -> None:
+        mine, theirs = Link.pair()
+        self._thawing = _Thawing(checkpoint, mine, time.perf_counter())
+        # If the process is dead, closing our copy of its end shows on ours.
+        with contextlib.suppress(OSError, KeyError):
+            self._controls[checkpoint].command([theirs.fileno()], do="thaw", keep=keep)
+        theirs.close()
+
+    def _adopt(self) -> None:
+        thawing, self._thawing = self._thawing, None
+        if thawing is None:
+            return
+        pid = self._state.worker_pid
+        if self._link is not None:
+            self._kill_worker()
+        self._link, self._pid = thawing.link, pid
+        self._current, self._replied = None, True
+        if self._frozen_pids.get(thawing.checkpoint) == pid:
+            del self._frozen_pids[thawing.checkpoint]  # it is the worker now
+
+    def _kill_worker(self) -> None:
+        """End the worker, and what it started: both belong to a state that is left."""
+        pid, group = self._pid, os.getpgrp()
+        doomed = [pid]
+        for child in proc.descendants(pid):
+            with contextlib.suppress(OSError):
+                if os.getpgid(child) == group:
+                    doomed.append(child)
+        for victim in doomed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+        self._leave_worker()
+
+    def _leave_worker(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._link, self._pid = None, 0
+        for _, _, fds in self._outgoing:
+            for fd in fds:
+                os.close(fd)
+        self._outgoing.clear()
+
+    def _drop(self, checkpoint: CheckpointId) -> None:
+        if self._thawing is not None and self._thawing.checkpoint == checkpoint:
+            self._thawing.link.close()
+            self._thawing = None
+        control = self._controls.pop(checkpoint, None)
+        if control is not None:
+            control.close()
+        pid = self._frozen_pids.get(checkpoint)
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def interrupt(self) -> None:
+        """Send the worker, and what it started, what Ctrl-C sends."""
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpgrp(), signal.SIGINT)  # comes back to `_on_signal`
+        elif self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGINT)
+            self._handle(ev.Interrupted(proc.cpu_seconds(self._pid)))
+
+    def _answer(self, answer: ev.Answer) -> None:
+        result = to_json(answer.result)
+        if not answer.ask.from_cell:
+            self._front.answer(answer.ask, result, answer.error)
+        elif answer.error is not None:
+            self._command(do="answer", token=answer.ask.token, error=str(answer.error))
+        else:
+            self._command(do="answer", token=answer.ask.token, result=result)
+
+    def _deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
+        if self._held is not None:
+            self._held.append((channel, frames))
+        else:
+            self._front.deliver(channel, frames)
+
+    def _note(self, text: str, error: bool) -> None:
+        # What the cell printed comes first; its reply stays held.
+        while self._held and self._held[0][0] == Channel.IOPUB:
+            self._front.deliver(*self._held.pop(0))
+        self._front.show("stderr" if error else "stdout", f"CHEX: {text}\n", self._current)
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        for channel, frames in held or ():
+            self._front.deliver(channel, frames)
+
+    def _measure(self) -> None:
+        self._meter.request(self._pid, {c: p for c, p in self._frozen_pids.items() if p})
+
+    # ------------------------------------------------------------ sending
+
+    def _command(self, _fds: Sequence[int] = (), **fields: Any) -> None:
+        self._send(Channel.ENGINE, [json.dumps(fields).encode()], _fds)
+
+    def _send(self, channel: Channel, frames: Sequence[Any], fds: Sequence[int] = ()) -> None:
+        """Queue a packet for the worker; ``fds`` are closed once it is sent."""
+        self._outgoing.append((channel, frames, fds))
+        self._flush_outgoing()
+
+    def _flush_outgoing(self) -> None:
+        while self._outgoing and self._link is not None:
+            channel, frames, fds = self._outgoing[0]
+            try:
+                self._link.send(channel, frames, fds, wait=False)
+            except BlockingIOError:
+                return
+            except OSError:
+                pass  # it is dying; its end will be noticed
+            self._outgoing.popleft()
+            for fd in fds:
+                os.close(fd)
+
+    def _end(self) -> None:
+        for checkpoint in list(self._controls):
+            self._drop(checkpoint)
+        if self._pid:
+            self._drain_outputs()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._release()
+        self._front.stopped(self._stop.how if self._stop else "the parent process ended")
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    """Return texts in order, with how often each came."""
+    counts: dict[str, int] = {}
+    for text in texts:
+        counts[text] = counts.get(text, 0) + 1
+    return [text if n == 1 else f"{text} ({n} times)" for text, n in counts.items()]
+
+
+def _changed_files(paths: list[str]) -> list[str]:
+    shown = 10
+    lines = [f"{path} has changed on disk since then" for path in paths[:shown]]
+    if len(paths) > shown:
+        lines.append(f"{len(paths) - shown} more files have changed on disk since then")
+    return lines
+
+

@@ -1,0 +1,180 @@
+"""Threads: a fork keeps only the one that forks.
+
+Three kinds are told apart.  Idle pools that can start their threads again are
+*repaired* after the fork (`repairs`).  Pools whose library does that by itself
+are *known good*.  Everything else is a hazard, named after its library: the
+library of a native thread is found by scanning the thread's stack for return
+addresses.
+"""
+
+from __future__ import annotations
+
+import bisect
+import concurrent.futures.thread as pool
+import contextlib
+import os
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from chexpoint.engine.proc import mappings
+from chexpoint.model import Hazard
+
+# Shared objects on every stack, which say nothing about whose thread it is.
+_EVERYWHERE = ("libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libm.", "libm-")
+_RUNTIME = (*_EVERYWHERE, "python", "libpython", "libgcc", "[vdso]", "chexpoint")
+# Libraries that start their threads again in a forked process; each has a test
+# that uses it before and after a restore.
+_KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython")
+_STACK_BYTES = 8192
+
+
+def idle_executor(thread: threading.Thread) -> Any | None:
+    """Return the ThreadPoolExecutor a thread belongs to, if all of that is idle."""
+    if thread not in pool._threads_queues:  # type: ignore[attr-defined]
+        return None
+    args = getattr(thread, "_args", ())
+    executor = args[0]() if args and callable(args[0]) else None
+    if executor is None:
+        return None
+    # A thread that has just delivered its result is about to declare itself idle.
+    deadline = time.monotonic() + 0.05
+    while time.monotonic() < deadline:
+        if executor._work_queue.empty() and executor._idle_semaphore._value >= len(
+            executor._threads
+        ):
+            return executor
+        time.sleep(0.0005)
+    return None
+
+
+def is_loky_manager(thread: threading.Thread) -> bool:
+    """Return whether a thread serves joblib's reusable process pool, and that pool is idle."""
+    executor = loky_executor()
+    if executor is None or executor._pending_work_items:
+        return False
+    names = ("ExecutorManagerThread", "QueueManagerThread", "QueueFeederThread")
+    return type(thread).__name__.lstrip("_") in names or thread.name in names
+
+
+def loky_executor() -> Any | None:
+    """Return the process pool that joblib keeps for its next use."""
+    for name in ("joblib.externals.loky.reusable_executor", "loky.reusable_executor"):
+        module = sys.modules.get(name)
+        if module is not None and getattr(module, "_executor", None) is not None:
+            return module._executor
+    return None
+
+
+def repairable(thread: threading.Thread) -> bool:
+    """Return whether the thread is missed by nobody, or can be started again."""
+    return (
+        type(thread).__name__ == "TMonitor"  # tqdm's, which only refreshes slow bars
+        or idle_executor(thread) is not None
+        or is_loky_manager(thread)
+    )
+
+
+def python_thread_hazards() -> list[Hazard]:
+    """Return one hazard for each Python thread that a restored state would lack."""
+    return [
+        Hazard(
+            kind="threads",
+            what=f"thread '{thread.name}' is running",
+            advice="it would not run in the restored state; join it first",
+        )
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread() and not repairable(thread)
+    ]
+
+
+def native_thread_hazards() -> list[Hazard]:
+    """Return hazards for threads of native libraries.
+
+    To be called in the parent right after the fork: pools that stop their
+    threads before a fork and start them again later (OpenBLAS) are gone by then.
+    """
+    python = {t.native_id for t in threading.enumerate()}
+    try:
+        native = [t for t in map(int, os.listdir("/proc/self/task")) if t not in python]
+    except OSError:
+        return []
+    if not native:
+        return []
+    found: dict[str, int] = {}
+    for name in _thread_owners(native):
+        if not name.startswith(_KNOWN_GOOD):
+            found[name] = found.get(name, 0) + 1
+    return [
+        Hazard(
+            kind="native-threads",
+            what=f"{_library(name)} runs {count} thread{'s' if count > 1 else ''} of its own",
+            advice="it would wait for them for ever in the restored state",
+        )
+        for name, count in found.items()
+    ]
+
+
+def _library(shared_object: str) -> str:
+    for part, name in (
+        ("polars", "polars"),
+        ("torch", "torch"),
+        ("c10", "torch"),
+        ("duckdb", "duckdb"),
+        ("libgomp", "OpenMP (libgomp)"),
+        ("libomp", "OpenMP (libomp)"),
+        ("iomp", "OpenMP (libiomp5)"),
+        ("mkl", "MKL"),
+        ("tbb", "TBB"),
+        ("libzmq", "zmq"),
+        ("xgboost", "xgboost"),
+        ("lightgbm", "lightgbm"),
+        ("tensorflow", "tensorflow"),
+        ("xla_extension", "jax"),
+        ("libcuda", "CUDA"),
+        ("grpc", "grpc"),
+    ):
+        if part in shared_object.lower():
+            return name
+    return shared_object
+
+
+def _thread_owners(threads: Iterable[int]) -> list[str]:
+    code = sorted((m.start, m.end, m.path) for m in mappings() if m.is_executable and m.path)
+    starts = [start for start, _, _ in code]
+    owners = []
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY)
+    except OSError:
+        return ["a native library" for _ in threads]
+    try:
+        for thread in threads:
+            comm, libraries = _thread_libraries(thread, memory, code, starts)
+            owners.append(libraries[0] if libraries else f"a native library ('{comm}')")
+    finally:
+        os.close(memory)
+    return owners
+
+
+def _thread_libraries(
+    thread: int, memory: int, code: list[tuple[int, int, str]], starts: list[int]
+) -> tuple[str, list[str]]:
+    comm, libraries = "?", []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/self/task/{thread}/comm") as file:
+            comm = file.read().strip()
+        with open(f"/proc/self/task/{thread}/syscall") as file:
+            words = file.read().split()
+        if words[0] == "running":
+            return comm, libraries
+        stack = os.pread(memory, _STACK_BYTES, int(words[-2], 16))
+        for (value,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
+            at = bisect.bisect_right(starts, value) - 1
+            if at >= 0 and value < code[at][1]:
+                name = os.path.basename(code[at][2])
+                if not name.startswith(_RUNTIME) and name not in libraries:
+                    libraries.append(name)
+    return comm, libraries

@@ -1,0 +1,438 @@
+"""The worker process: runs the cells, forks checkpoints, comes back from them.
+
+Started by the supervisor through ``run_worker.py``, with pipes as standard output and error.  It has one
+thread and no ZMQ context.
+
+Requests arrive as ordinary Jupyter frames and are handled by the event loop.
+Commands of our own stop the loop first, because a fork inside a running loop
+would leave both processes in the middle of a callback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import time
+import types
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+from ipykernel.jsonutil import json_clean
+from ipykernel.kernelapp import IPKernelApp
+
+from chexpoint.engine import proc
+from chexpoint.engine.descriptors import open_descriptors
+from chexpoint.engine.effects import Signature, WriteWatch, signature
+from chexpoint.engine.freeze import ChildSignal, fork_detached, wait_frozen
+from chexpoint.engine.hazards import find_hazards
+from chexpoint.engine.loop import ForkableLoop
+from chexpoint.engine.output import WorkerStream, flusher
+from chexpoint.engine.repairs import Repairs
+from chexpoint.engine.threads import native_thread_hazards
+from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.engine.worker_kernel import WorkerKernel, fix_cell_folder
+from chexpoint.errors import EngineError
+from chexpoint.model import Hazard, to_json
+
+
+class Frame:
+    """A received frame with the two attributes ipykernel wants of a ``zmq.Frame``."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self, data: bytes) -> None:
+        self.bytes = data
+
+    @property
+    def buffer(self) -> memoryview:
+        return memoryview(self.bytes)
+
+    def __len__(self) -> int:
+        return len(self.bytes)
+
+
+class Outlet:
+    """One outgoing Jupyter channel; looks to ipykernel like the socket it writes to."""
+
+    def __init__(self, worker: Worker, channel: Channel) -> None:
+        self._worker = worker
+        self._channel = channel
+
+    def send_multipart(self, parts: Any, *_: Any, **__: Any) -> None:
+        frames = [part.bytes if isinstance(getattr(part, "bytes", None), bytes) else part
+                  for part in parts]
+        self._worker.link.send(self._channel, frames)
+
+    def send(self, part: Any, *_: Any, **__: Any) -> None:
+        self.send_multipart([part])
+
+    def flush(self, *_: Any, **__: Any) -> None:
+        """Nothing waits here: the kernel's socket buffer is the only one."""
+
+    on_recv = flush
+
+
+class WorkerApp(IPKernelApp):
+    """ipykernel's application without sockets, threads and connection file."""
+
+    name = "ipython-kernel"
+    kernel_class = WorkerKernel
+    worker: Worker
+
+    def init_poller(self) -> None:
+        """The supervisor watches the parent."""
+
+    def init_heartbeat(self) -> None:
+        """The supervisor's heart beats."""
+
+    def write_connection_file(self, **_: Any) -> None:
+        """The supervisor writes it."""
+
+    def log_connection_info(self) -> None:
+        names = ("shell", "iopub", "stdin", "hb", "control")
+        self._ports = {name: getattr(self, f"{name}_port") for name in names}
+
+    def close(self) -> None:
+        self.reset_io()
+
+    def init_sockets(self) -> None:
+        self.iopub_socket = self.iopub_thread = Outlet(self.worker, Channel.IOPUB)
+        self.shell_socket = Outlet(self.worker, Channel.SHELL)
+        self.control_socket = Outlet(self.worker, Channel.CONTROL)
+        self.stdin_socket = Outlet(self.worker, Channel.STDIN)
+        self.configure_tornado_logger()
+
+    def init_kernel(self) -> None:
+        self.kernel = self.kernel_class.instance(
+            parent=self,
+            session=self.session,
+            shell_stream=self.shell_socket,
+            control_stream=self.control_socket,
+            # Stock looks up which thread runs the shell to make async cells interruptible.
+            shell_channel_thread=types.SimpleNamespace(parent_thread=threading.main_thread()),
+            iopub_thread=self.iopub_thread,
+            iopub_socket=self.iopub_socket,
+            stdin_socket=self.stdin_socket,
+            log=self.log,
+            profile_dir=self.profile_dir,
+            user_ns=self.user_ns,
+        )
+        self.kernel.chex_worker = self.worker
+        self.kernel.record_ports({f"{name}_port": port for name, port in self._ports.items()})
+        self.displayhook.get_execution_count = lambda: self.kernel.execution_count
+
+
+class Worker:
+    """The worker's own part: the link, the commands, the checkpoints."""
+
+    def __init__(self, link: Link, supervisor: int) -> None:
+        self.link = link
+        self.supervisor = supervisor
+        self.cell_seconds = 0.0
+        self._loop = ForkableLoop()
+        self._commands: collections.deque[Packet] = collections.deque()
+        self._asked = 0
+        self._answer: dict[str, Any] = {}
+        self._inputs: collections.deque[list[bytes]] = collections.deque()
+        self._input_ready = threading.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._child_signal = ChildSignal()
+        self._writes = WriteWatch()
+        self._resident_then = 0
+        self._debugging = False
+
+    # ------------------------------------------------------------ life
+
+    def run(self, argv: list[str]) -> None:
+        asyncio.set_event_loop(self._loop)
+        stream = f"{WorkerStream.__module__}.{WorkerStream.__qualname__}"
+        app = WorkerApp.instance(outstream_class=stream)
+        app.worker = self
+        app.initialize(argv)
+        self.app = app
+        self.kernel = app.kernel
+        self.shell = app.kernel.shell
+        fix_cell_folder(self.supervisor)
+        self._history().release()
+        self._writes = WriteWatch(ignored=[str(app.profile_dir.location)])
+        self._writes.start()
+        app.kernel.start()
+        self._loop.add_reader(self.link.fileno(), self._readable)
+        self._resident_then = proc.resident_bytes()
+        self.tell(event="ready", pid=os.getpid(), kernel_info=self._kernel_info())
+        while not self.shell.exit_now:
+            try:
+                self._loop.run_forever()
+            except KeyboardInterrupt:
+                continue
+            while self._commands:
+                self._obey(self._commands.popleft())
+        self._finish()
+
+    def _finish(self) -> None:
+        flusher.stop()
+        with contextlib.suppress(Exception):
+            self._history().end_session()
+        self.tell(event="exit")
+
+    def _kernel_info(self) -> dict[str, Any]:
+        # The banner draws a tip from the user's global random stream.
+        state = random.getstate()
+        info = self.kernel.kernel_info
+        random.setstate(state)
+        return dict(json_clean(info))
+
+    def _history(self) -> Any:
+        return self.shell.history_manager
+
+    # ------------------------------------------------------------ link
+
+    def tell(self, **event: Any) -> None:
+        self.link.command(**event)
+
+    def _readable(self) -> None:
+        try:
+            packet = self.link.receive(wait=False)
+        except BlockingIOError:
+            return
+        if packet is None:
+            os._exit(0)  # the supervisor is gone
+        self._take(packet)
+
+    def _take(self, packet: Packet) -> None:
+        match packet.channel:
+            case Channel.SHELL | Channel.CONTROL:
+                task = self._loop.create_task(self._handle(packet))
+                self._tasks.add(task)  # asyncio itself keeps only weak references
+                task.add_done_callback(self._tasks.discard)
+            case Channel.STDIN:
+                with self._input_ready:
+                    self._inputs.append(packet.frames)
+                    self._input_ready.notify_all()
+            case Channel.ENGINE:
+                if packet.command()["do"] == "answer":
+                    self._answer = packet.command()
+                else:
+                    self._commands.append(packet)
+                    self._loop.stop()
+            case Channel.IOPUB:
+                pass
+
+    async def _handle(self, packet: Packet) -> None:
+        self._child_signal.reap()
+        seq, *frames = packet.frames
+        self.cell_seconds = 0.0
+        try:
+            wrapped = [Frame(frame) for frame in frames]
+            if packet.channel == Channel.SHELL:
+                await self.kernel.handle_shell(wrapped)
+            else:
+                await self.kernel.dispatch_control(wrapped)
+        finally:
+            proc.libc.fflush(None)
+            self.tell(
+                event="done",
+                seq=int(seq),
+                seconds=self.cell_seconds,
+                execution_count=self.shell.execution_count - 1,
+                growth=max(0, proc.resident_bytes() - self._resident_then),
+                wrote=list(self._writes.take().items()),
+            )
+            self._history().release()
+            if self.shell.exit_now:
+                self._loop.stop()
+
+    def _wait_packet(self) -> None:
+        """Wait, inside a running cell, for one more packet and sort it."""
+        select.select([self.link], [], [])
+        packet = self.link.receive(wait=False)
+        if packet is None:
+            os._exit(0)
+        self._take(packet)
+
+    def wait_input(self) -> list[bytes]:
+        """Return the frames of the reply to an input request."""
+        if threading.current_thread() is not threading.main_thread():
+            with self._input_ready:
+                self._input_ready.wait_for(lambda: self._inputs)
+                return self._inputs.popleft()
+        while not self._inputs:
+            with contextlib.suppress(BlockingIOError):
+                self._wait_packet()
+        return self._inputs.popleft()
+
+    def ask(self, op: str, **args: Any) -> Any:
+        """Ask the supervisor something from inside a cell and return its answer.
+
+        Raises
+        ------
+        EngineError
+            With the supervisor's words, if it says no.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise EngineError("CHEX can only be asked from the main thread of a cell")
+        self._asked += 1
+        self.tell(event="ask", token=self._asked, op=op, args=args)
+        while self._answer.get("token") != self._asked:  # not one an interrupt left behind
+            with contextlib.suppress(BlockingIOError):
+                self._wait_packet()
+        answer, self._answer = self._answer, {}
+        if "error" in answer:
+            raise EngineError(answer["error"])
+        return answer["result"]
+
+    # ------------------------------------------------------------ commands
+
+    def _obey(self, packet: Packet) -> None:
+        command = packet.command()
+        match command["do"]:
+            case "fork":
+                self._checkpoint(command["checkpoint"], packet.fds[0])
+            case "reap":
+                self._child_signal.reap()
+            case "exit":
+                self.shell.exit_now = True
+            case "call":
+                self.tell(event="returned", result=self._call(command["args"]))
+
+    def _call(self, args: dict[str, Any]) -> Any:
+        """Do something for the debugger, which lives in the supervisor."""
+        match args["what"]:
+            case "debug_listen":
+                import debugpy
+
+                try:
+                    debugpy.listen((args["host"], args["port"]))
+                except Exception as error:
+                    return {"ok": False, "error": str(error)}
+                self._debugging = True
+                self._keep_leading_lines(True)
+                return {"ok": True, "modules": self.kernel._kernel_modules}
+            case "debug_transforms":
+                self._keep_leading_lines(args["on"])
+                return {}
+            case "debug_request":
+                request = self.kernel.debugger.process_request(args["message"])
+                return json_clean(self._loop.run_until_complete(request))
+        return None
+
+    def _keep_leading_lines(self, on: bool) -> None:
+        """Breakpoints are set by line number: empty first lines must then stay."""
+        from IPython.core.inputtransformer2 import leading_empty_lines
+
+        transforms = self.shell.input_transformer_manager.cleanup_transforms
+        if on and leading_empty_lines in transforms:
+            transforms.remove(leading_empty_lines)
+        elif not on and leading_empty_lines not in transforms:
+            transforms.insert(0, leading_empty_lines)
+
+    # ------------------------------------------------------------ checkpoints
+
+    def _checkpoint(self, checkpoint: str, control_fd: int) -> None:
+        started = time.perf_counter()
+        self._child_signal.reap()
+        flusher.stop()
+        hazards = self._own_hazards() + find_hazards()
+        if hazards:
+            os.close(control_fd)
+            self._refuse(checkpoint, hazards)
+            return
+        repairs = Repairs()
+        repairs.before_fork()
+        self._child_signal.block()
+        try:
+            middle = fork_detached()
+        except OSError as error:
+            self._child_signal.unblock()
+            os.close(control_fd)
+            advice = "too little memory or too many processes; evict checkpoints"
+            what = f"the system refused to fork: {error.strerror}"
+            self._refuse(checkpoint, [Hazard(kind="fork", what=what, advice=advice)])
+            return
+        if middle == 0:
+            self._freeze(checkpoint, control_fd, repairs)
+            return
+        self._child_signal.forked(middle)
+        os.close(control_fd)
+        hazards = native_thread_hazards()
+        if hazards:
+            self._refuse(checkpoint, hazards)
+            return
+        self._writes.new_epoch()
+        self._resident_then = proc.resident_bytes()
+        self.tell(
+            event="forked",
+            checkpoint=checkpoint,
+            seconds=time.perf_counter() - started,
+            writable=_writable_files(),
+        )
+
+    def _own_hazards(self) -> list[Hazard]:
+        found = []
+        if self._debugging:
+            advice = "restart the kernel to checkpoint again"
+            found.append(Hazard(kind="debugger", what="the debugger is attached", advice=advice))
+        if self.kernel.eventloop is not None:
+            advice = "switch it off with %gui"
+            found.append(Hazard(kind="gui", what="a GUI event loop is running", advice=advice))
+        return found
+
+    def _refuse(self, checkpoint: str, hazards: list[Hazard]) -> None:
+        self.tell(event="refused", checkpoint=checkpoint, reasons=to_json(hazards))
+
+    def _freeze(self, checkpoint: str, control_fd: int, repairs: Repairs) -> None:
+        """Be the checkpoint; returns in the process that goes live."""
+        self._loop.remove_reader(self.link.fileno())
+        self.link.close()
+        wake = wait_frozen(control_fd, self.supervisor, self._loop.own_descriptors())
+        self.link = Link.from_fd(wake.link_fd)
+        self._loop.after_fork()
+        self._loop.add_reader(wake.link_fd, self._readable)
+        self._child_signal.thawed(wake.middle)
+        repairs.after_thaw()
+        for stream in flusher.streams:
+            stream.forget()
+        self.app.session.pid = os.getpid()
+        self._history().branch()
+        self._writes.take()
+        self._resident_then = proc.resident_bytes()
+        self.tell(
+            event="thawed",
+            checkpoint=checkpoint,
+            pid=os.getpid(),
+            kept=wake.kept,
+            lost=wake.lost,
+        )
+
+
+def _writable_files() -> list[tuple[str, Signature]]:
+    """Return the files open for writing, as they are on disk now."""
+    return [
+        (d.target, signature(d.target))
+        for d in open_descriptors()
+        if d.is_file and d.is_writable and os.path.isabs(d.target) and os.path.exists(d.target)
+    ]
+
+
+def current() -> Worker | None:
+    """Return the worker this code runs in, or None outside of the CHEX kernel."""
+    shell = get_ipython()
+    return getattr(getattr(shell, "kernel", None), "chex_worker", None)
+
+
+def main(argv: list[str]) -> None:
+    """Run a worker; ``argv`` is the link's descriptor, the supervisor's pid, ipykernel's options."""
+    link_fd, supervisor = int(argv[0]), int(argv[1])
+    proc.prctl(proc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
+        sys.exit(0)
+    os.set_inheritable(link_fd, False)
+    sys.argv[1:] = argv[2:]
+    Worker(Link.from_fd(link_fd), supervisor).run(argv[2:])

@@ -1,0 +1,222 @@
+"""IPython's kernel as it runs in the worker: no ZMQ, no threads of its own.
+
+Everything a cell can do is stock ipykernel and IPython; overridden is only what
+needs a socket, a thread, or an open database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+from IPython.core.history import HistoryManager
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.jsonutil import json_clean
+from ipykernel.utils import _async_in_context
+from ipykernel.zmqshell import ZMQInteractiveShell
+from tornado.ioloop import IOLoop
+from traitlets import Any as AnyTrait
+from traitlets import Type
+
+if TYPE_CHECKING:
+    from chexpoint.engine.worker import Worker
+
+# More than anyone types between two requests: the cache is written after each.
+_HISTORY_CACHE = 10_000
+_GUI_FREE = {None, "", "inline", "agg", "asyncio", "none", "headless", "ipympl", "widget"}
+
+
+class WorkerHistory(HistoryManager):
+    """History whose database is open only while it is read or written.
+
+    Stock keeps a connection and a saving thread for the life of the kernel;
+    neither survives a fork.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._stop_save_thread()
+        self.using_thread = False
+        self.db_cache_size = _HISTORY_CACHE
+        self._branched = False
+        self.release()
+
+    @property
+    def db(self) -> Any:
+        connection = self.__dict__.get("_connection")
+        if connection is None and self.enabled:
+            self.init_db()
+            connection = self.__dict__.get("_connection")
+        return connection
+
+    @db.setter
+    def db(self, connection: Any) -> None:
+        self.__dict__["_connection"] = connection
+        if connection is not None and self.hist_file != ":memory:":
+            # Losing the last line in a power cut is better than a slow cell.
+            connection.execute("PRAGMA synchronous=OFF")
+
+    def release(self) -> None:
+        """Write what is waiting and close the database."""
+        if self.hist_file == ":memory:":
+            return
+        if self.db_input_cache or self.db_output_cache:
+            if self._branched:
+                self.new_session()
+                self._branched = False
+            self.writeout_cache()
+        connection = self.__dict__.get("_connection")
+        if connection is not None:
+            connection.close()
+            self.__dict__["_connection"] = None
+
+    def branch(self) -> None:
+        """After a restore line numbers come again: they need a session of their own."""
+        self._branched = True
+
+
+class WorkerShell(ZMQInteractiveShell):
+    """The shell of the worker."""
+
+    def init_history(self) -> None:
+        self.history_manager = WorkerHistory(shell=self, parent=self)
+        self.configurables.append(self.history_manager)
+
+    def enable_gui(self, gui: str | None = None) -> Any:
+        if gui not in _GUI_FREE:
+            raise UsageError(
+                f"the {gui} event loop needs the stock Python kernel:"
+                " CHEX cannot checkpoint a window system connection"
+            )
+        return super().enable_gui(gui)
+
+
+class WorkerKernel(IPythonKernel):
+    """IPython's kernel with its messages on the link to the supervisor."""
+
+    # Stock insists on ZMQ streams.
+    shell_stream = AnyTrait(None, allow_none=True)
+    control_stream = AnyTrait(None, allow_none=True)
+    debugpy_stream = AnyTrait(None, allow_none=True)
+    shell_class = Type(WorkerShell)
+    _supports_kernel_subshells = False
+    chex_worker: Worker
+
+    def start(self) -> None:
+        self.shell.exit_now = False
+        self.io_loop = IOLoop.current()
+        self._control_lock = asyncio.Lock()
+        self.handle_shell = _async_in_context(partial(self.shell_main, None))
+        self._publish_status("starting", "shell")
+
+    async def do_execute(self, code: str, silent: bool, *args: Any, **kwargs: Any) -> Any:
+        worker = self.chex_worker
+        can_wait = self._can_wait_for_comms(code)
+        if can_wait:
+            worker.tell(event="async", on=True)
+        started = time.perf_counter()
+        try:
+            reply = await super().do_execute(code, silent, *args, **kwargs)
+        except KeyboardInterrupt:
+            # It came after the user's code; stock would lose the reply.
+            reply = self._interrupted_reply()
+        finally:
+            # From here on an interrupt is too late, and must not break the reply.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            worker.cell_seconds = time.perf_counter() - started
+            if can_wait:
+                worker.tell(event="async", on=False)
+        if reply["status"] == "error" and not silent:
+            parent = self.get_parent("shell")
+            if parent["content"].get("stop_on_error", True):
+                # Before the reply, so that only requests queued by now are aborted.
+                worker.tell(event="abort")
+        return reply
+
+    def _can_wait_for_comms(self, code: str) -> bool:
+        with contextlib.suppress(Exception):
+            transformed = self.shell.transform_cell(code)
+            return bool(self.shell.should_run_async(code, transformed_cell=transformed))
+        return False
+
+    def _interrupted_reply(self) -> dict[str, Any]:
+        self.shell.showtraceback()
+        return {
+            "status": "error",
+            "ename": "KeyboardInterrupt",
+            "evalue": "",
+            "traceback": self.shell._last_traceback or [],
+            "execution_count": self.shell.execution_count - 1,
+            "user_expressions": {},
+            "payload": [],
+        }
+
+    @contextlib.contextmanager
+    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
+        # Stock schedules the cancellation so that nothing wakes a sleeping loop.
+        loop = asyncio.get_running_loop()
+
+        def cancel(*_: object) -> None:
+            loop.call_soon_threadsafe(future.cancel)
+
+        previous = signal.signal(signal.SIGINT, cancel)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def _abort_queues(self, subshell_id: str | None = None) -> None:
+        """The queue is the supervisor's; `do_execute` has told it already."""
+
+    def _input_request(
+        self, prompt: str, ident: Any, parent: Any, password: bool = False
+    ) -> str:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        content = json_clean({"prompt": prompt, "password": password})
+        self.session.send(self.stdin_socket, "input_request", content, parent, ident=ident)
+        try:
+            frames = self.chex_worker.wait_input()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("Interrupted by user") from None
+        try:
+            _, frames = self.session.feed_identities(frames, copy=True)
+            value = str(self.session.deserialize(frames, copy=True)["content"]["value"])
+        except Exception:
+            self.log.error("Bad input_reply: %s", parent)
+            value = ""
+        if value == "\x04":
+            raise EOFError
+        return value
+
+    async def usage_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Answered by the supervisor, which also knows when the worker is busy."""
+
+    async def _at_shutdown(self) -> None:
+        """The supervisor broadcasts the shutdown."""
+
+
+def cell_folder(pid: int) -> str:
+    """Return where cell sources are put for the debugger; the same for all restored workers."""
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), f"ipykernel_{pid}")
+
+
+def fix_cell_folder(pid: int) -> None:
+    """Name cell files after the supervisor: the worker's own pid changes with each restore."""
+    import ipykernel.compiler as compiler
+
+    folder = cell_folder(pid)
+    compiler.get_tmp_directory = lambda: folder
+    debugger = sys.modules.get("ipykernel.debugger")
+    if debugger is not None:
+        debugger.get_tmp_directory = compiler.get_tmp_directory  # type: ignore[attr-defined]

@@ -1,0 +1,93 @@
+"""Every error CHEX raises on purpose.
+
+* ChexError
+  x InvalidValue (+ ValueError)
+  x EngineError
+    + EngineClosed
+    + WorkerDied
+    + EngineTimeout (+ TimeoutError)
+    + ForkRefused
+    + RestoreFailed
+    + UnknownCheckpoint (+ LookupError)
+
+Messages say what happened, to what, and what to do next.  All of them survive
+pickling, because they cross processes: ``args`` always equals what
+``__init__`` was given.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from chexpoint.model import Hazard
+
+
+class ChexError(Exception):
+    """Base of all errors of CHEX; ``exit_code`` is what the command returns."""
+
+    exit_code = 1
+
+
+class InvalidValue(ChexError, ValueError):
+    """A value given by the user cannot be understood."""
+
+    exit_code = 2
+
+
+class EngineError(ChexError):
+    """The engine could not do what it was asked."""
+
+
+class EngineClosed(EngineError):
+    """The engine has ended, or was never started."""
+
+
+class WorkerDied(EngineError):
+    """The process that runs the cells died."""
+
+
+class EngineTimeout(EngineError, TimeoutError):
+    """The engine did not answer in time."""
+
+
+class ForkRefused(EngineError):
+    """No checkpoint was taken, because it might be wrong when restored."""
+
+    def __init__(self, reasons: tuple[Hazard, ...]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        return "no checkpoint: " + "; ".join(str(reason) for reason in self.reasons)
+
+
+class RestoreFailed(EngineError):
+    """The checkpoint is there but did not come alive; the state is what it was before."""
+
+
+class UnknownCheckpoint(EngineError, LookupError):
+    """No held checkpoint has this name or id."""
+
+    def __init__(self, ref: str, known: tuple[str, ...] = ()) -> None:
+        super().__init__(ref, known)
+        self.ref = ref
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"no checkpoint '{self.ref}'. {suggestion(self.ref, self.known)}"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a sentence naming the known words closest to a mistyped one."""
+    choices = sorted(set(known))
+    close = difflib.get_close_matches(word, choices, n=3, cutoff=0.5)
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    if choices:
+        shown = ", ".join(choices[-8:])
+        return f"Known: {shown}."
+    return "None is held yet: %chex_checkpoint NAME takes one."

@@ -1,0 +1,14 @@
+"""Names for things, so that one cannot be passed for another."""
+
+from __future__ import annotations
+
+from typing import NewType
+
+CheckpointId = NewType("CheckpointId", str)
+"""Identifies a checkpoint within one engine; never used for a second one."""
+
+Seconds = float
+Bytes = int
+
+ROOT = CheckpointId("root")
+"""The checkpoint of the fresh interpreter, before any cell."""

@@ -1,0 +1,59 @@
+"""Finding and awaiting the processes of a kernel, by a mark in their environment.
+
+A mark set in the kernel's environment is inherited by everything it forks or starts, whatever its
+parent or process group has become since, so a scan of /proc finds them all.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A live process that carries the mark."""
+
+    pid: int
+    command: str
+
+
+def marked(name: str, value: str) -> list[Process]:
+    """All live processes with `name=value` in their environment, by process id."""
+    mark = f"{name}={value}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            # A process may end, or belong to someone else, while it is being read.
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    found.append(Process(pid=int(entry.name), command=command))
+    return sorted(found, key=lambda process: process.pid)
+
+
+def wait_none_marked(name: str, value: str, *, timeout_s: float) -> list[Process]:
+    """Wait until no process carries the mark; return those that still do after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while remaining := marked(name, value):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0 or not _wait_exit(remaining[0].pid, left_s):
+            return remaining
+    return []
+
+
+def _wait_exit(pid: int, timeout_s: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+    finally:
+        os.close(descriptor)

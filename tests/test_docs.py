@@ -1,0 +1,126 @@
+"""Every verb, option and magic is documented, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from chexpoint.cli.capabilities import PROBES
+from chexpoint.cli.completion import Verb, verbs_of
+from chexpoint.cli.machine import ThisMachine
+from chexpoint.cli.main import build_parser
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+LINKED_PAGES = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md"]
+
+CLI = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
+MAGICS = (DOCS / "reference" / "magics.md").read_text(encoding="utf-8")
+ENVIRONMENT = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+
+
+def source_text() -> str:
+    """Return all source code as one string."""
+    return "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))
+    )
+
+
+def names_of_magics(text: str) -> set[str]:
+    """Return the names after ``%`` or ``%%`` in a text."""
+    return set(re.findall(r"%(chex_\w+)", text))
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of a page, as its headings make them."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("verb", verbs_of(build_parser()), ids=lambda verb: verb.name)
+def test_verb_is_documented_with_its_options(verb: Verb) -> None:
+    assert f"## chex {verb.name}\n" in CLI
+    section = CLI.split(f"## chex {verb.name}\n")[1].split("\n## ")[0]
+    for argument in verb.arguments:
+        for flag in argument.flags:
+            assert flag in {"-h", "--help"} or f"`{flag}" in section
+        assert all(f"`{choice}`" in section for choice in argument.choices)
+
+
+def test_no_verb_is_documented_that_is_not_there() -> None:
+    known = {verb.name for verb in verbs_of(build_parser())}
+    assert set(re.findall(r"^## chex (\S+)$", CLI, re.MULTILINE)) == known
+
+
+def test_every_capability_of_doctor_is_documented() -> None:
+    names = {probe(ThisMachine()).name for probe in PROBES}
+    table = CLI.split("| Capability |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)) == names
+
+
+def test_every_magic_of_the_source_is_documented() -> None:
+    magics = names_of_magics(source_text())
+    assert {"chex_checkpoint", "chex_restore", "chex_status", "chex_budget"} <= magics
+    assert {name for name in magics if f"## %{name}" not in MAGICS} == set()
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_magic_is_shown_that_is_not_there(page: Path) -> None:
+    shown = names_of_magics(page.read_text(encoding="utf-8"))
+    assert shown <= names_of_magics(source_text())
+
+
+def test_every_variable_of_the_source_is_documented() -> None:
+    for name in set(re.findall(r"""["'](CHEX_[A-Z_]+)["']""", source_text())):
+        assert f"`{name}`" in ENVIRONMENT
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), target
+        assert there.is_relative_to(ROOT), target
+        assert not anchor or anchor in anchors_of(there), target
+
+
+def test_the_tour_names_every_package_and_module_of_the_engine() -> None:
+    tour = (DOCS / "explanation" / "tour.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "chexpoint"
+    packages = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert {name for name in packages if f"`chexpoint.{name}`" not in tour} == set()
+    modules = {path.name for path in (package / "engine").glob("[a-z]*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", tour)) == modules
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    seen: set[Path] = set()
+    waiting = [DOCS / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        waiting += [
+            (page.parent / target.partition("#")[0]).resolve()
+            for target in LINK.findall(page.read_text(encoding="utf-8"))
+            if not target.startswith(("http://", "https://", "#"))
+        ]
+    assert set(PAGES) <= seen
+
+
+@pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_start_with_their_title(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert len(re.findall(r"^# ", FENCE.sub("", text), re.MULTILINE)) == 1
