@@ -9,7 +9,6 @@ import pytest
 
 from chexpoint.cli.capabilities import PROBES
 from chexpoint.cli.completion import Verb, verbs_of
-from chexpoint.cli.machine import ThisMachine
 from chexpoint.cli.main import build_parser
 
 ROOT = Path(__file__).parent.parent
@@ -60,9 +59,8 @@ def test_no_verb_is_documented_that_is_not_there() -> None:
 
 
 def test_every_capability_of_doctor_is_documented() -> None:
-    names = {probe(ThisMachine()).name for probe in PROBES}
     table = CLI.split("| Capability |")[1].split("\n\n")[0]
-    assert set(re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)) == names
+    assert set(re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)) == set(PROBES)
 
 
 def test_every_magic_of_the_source_is_documented() -> None:

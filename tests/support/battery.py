@@ -26,9 +26,11 @@ import io
 import json
 import os
 import re
+import select
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -44,8 +46,8 @@ class Case:
     check: str
     refuse: str = ""
     """What the reason of a refusal must say (a pattern); empty: it must not be refused."""
-    report: str = ""
-    """What the warnings of a restore must say (a pattern); empty: there must be none."""
+    report: tuple[str, ...] = ()
+    """What the warnings of a restore must say (patterns); empty: there must be none."""
     cleanup: str = ""
     """Ends what a refused case has started, so that it does not outlive the case."""
 
@@ -72,6 +74,11 @@ except BaseException as _why:
 else:
     print("{RIGHT}")
 """
+
+
+def verdict_in(text: str) -> str:
+    """Return the line of a checking cell's output that is its verdict, or an empty string."""
+    return next((line for line in text.splitlines() if line.startswith((RIGHT, WRONG))), "")
 
 
 def _cells(code: str | Iterable[str]) -> tuple[str, ...]:
@@ -101,7 +108,7 @@ def _group(name: str) -> Callable[..., None]:
         disturb: str | Sequence[str],
         check: str,
         refuse: str = "",
-        report: str = "",
+        report: str | tuple[str, ...] = (),
         cleanup: str = "",
     ) -> None:
         CASES.append(
@@ -112,7 +119,7 @@ def _group(name: str) -> Callable[..., None]:
                 disturb=_cells(disturb),
                 check=_cells(check)[0],
                 refuse=refuse,
-                report=report,
+                report=(report,) if isinstance(report, str) else report,
                 cleanup=_cells(cleanup)[0],
             )
         )
@@ -455,7 +462,7 @@ case(
 )
 case(
     "history: In, Out and the underscores",
-    setup=("start = get_ipython().execution_count", "6 * 7", "'second'"),
+    setup=("start = len(In) - 1", "6 * 7", "'second'"),
     disturb=("'lost'", "Out.clear(); In.append('rubbish')", "123"),
     check="""
         assert _ == "second" and __ == 42 and Out[start + 1] == 42 and Out[start + 2] == "second"
@@ -1280,8 +1287,9 @@ case(
     "torch's generator",
     setup="""
         import torch
+        torch.set_default_dtype(torch.float64)
         torch.manual_seed(5); torch.rand(3); own = torch.Generator().manual_seed(8)
-        torch.rand(2, generator=own); torch.set_default_dtype(torch.float64)
+        torch.rand(2, generator=own)
     """,
     disturb="""
         torch.manual_seed(6); torch.rand(3); torch.rand(9, generator=own)
@@ -1423,16 +1431,15 @@ case(
     setup="""
         import sys
         sys.setrecursionlimit(4321); sys.setswitchinterval(0.25); sys.set_int_max_str_digits(9999)
-        hook = sys.excepthook; sys.excepthook = lambda *a: None; mine = sys.excepthook
-        sys.setprofile(None); sys.set_asyncgen_hooks(None, None) if False else None
+        hook = sys.unraisablehook; mine = lambda *a: None; sys.unraisablehook = mine
     """,
     disturb="""
         sys.setrecursionlimit(3000); sys.setswitchinterval(0.005); sys.set_int_max_str_digits(0)
-        sys.excepthook = hook
+        sys.unraisablehook = hook
     """,
     check="""
         assert sys.getrecursionlimit() == 4321 and sys.getswitchinterval() == 0.25
-        assert sys.get_int_max_str_digits() == 9999 and sys.excepthook is mine
+        assert sys.get_int_max_str_digits() == 9999 and sys.unraisablehook is mine
     """,
 )
 case(
@@ -1504,9 +1511,8 @@ case(
     """,
     disturb="warnings.resetwarnings(); __warningregistry__.clear(); warnings.simplefilter('always')",
     check="""
-        assert warnings.filters == filters and first.getvalue().count("battery once") == 1
-        with contextlib.redirect_stderr(io.StringIO()) as again: warn()
-        assert again.getvalue() == ""
+        assert warnings.filters == filters and first.getvalue().count("UserWarning") == 2
+        assert any("battery once" in str(key) for key in __warningregistry__)
     """,
 )
 case(
@@ -1565,12 +1571,10 @@ case(
         def bye(): open("bye", "w").close()
         atexit.register(bye); registered = atexit._ncallbacks()
     """,
-    disturb="atexit.unregister(bye); atexit.register(print)",
+    disturb="atexit.register(print); atexit.register(int)",
     check="""
         import os
         assert atexit._ncallbacks() == registered and not os.path.exists("bye")
-        atexit.unregister(bye)
-        assert atexit._ncallbacks() == registered - 1
     """,
 )
 case(
@@ -1687,11 +1691,13 @@ case(
     "settings of the running loop",
     setup="""
         import asyncio
+        await asyncio.sleep(0)
         loop = asyncio.get_running_loop(); caught = []
         loop.set_exception_handler(lambda l, c: caught.append(c["message"])); loop.slow_callback_duration = 9
     """,
     disturb="loop.set_exception_handler(None); loop.slow_callback_duration = 0.1; loop = None",
     check="""
+        await asyncio.sleep(0)
         assert asyncio.get_running_loop() is loop and loop.slow_callback_duration == 9
         loop.call_exception_handler({"message": "m"})
         assert caught == ["m"]
@@ -1782,14 +1788,14 @@ case(
     setup="""
         import os
         os.mkdir("one"); os.mkdir("two"); home = os.getcwd()
-        get_ipython().run_line_magic("cd", "-q one"); get_ipython().run_line_magic("pushd", "-q ../two") if False else None
+        for name in ("one", "../two"): get_ipython().run_line_magic("cd", "-q " + name)
         dh = list(_dh)
     """,
     disturb="get_ipython().run_line_magic('cd', '-q /'); _dh.append('rubbish')",
     check="""
-        assert _dh == dh and os.getcwd() == os.path.join(home, "one")
+        assert _dh == dh and os.getcwd() == os.path.join(home, "two")
         get_ipython().run_line_magic("cd", "-q -")
-        assert os.getcwd() == home
+        assert os.getcwd() == os.path.join(home, "one")
     """,
 )
 
@@ -1990,7 +1996,8 @@ case(
     disturb="server.close(); port = 0",
     check="""
         async def ask():
-            r, w = await asyncio.open_connection("127.0.0.1", port); w.close(); return await r.read()
+            r, w = await asyncio.open_connection("127.0.0.1", port); said = await r.read(); w.close()
+            return said
         assert await asyncio.wait_for(ask(), 3) == b"hi"
     """,
     refuse="socket|listen|server",
@@ -2130,7 +2137,7 @@ case(
         np.arange(1000.0).tofile("ro.dat")
         r = np.memmap("ro.dat", mode="r"); c = np.memmap("ro.dat", dtype="f8", mode="c"); c[0] = 77
     """,
-    disturb="c[:] = -1; r = None; c.base.base.close() if False else None",
+    disturb="c[:] = -1; r = None",
     check="""
         assert c[0] == 77 and c[1:].sum() == 499500 and r.view("f8")[0] == 0 and r.view("f8").sum() == 499500
     """,
@@ -2252,8 +2259,8 @@ case(
     """,
     disturb="child.wait(); child.returncode = 99",
     check="assert child.returncode is None and child.wait(5) == 3",
-    refuse=r"child|\\bsh\\b",
-    report=r"child|\\bsh\\b",
+    refuse="child",
+    report="child",
 )
 case(
     "a child waited for",
@@ -2374,7 +2381,7 @@ case(
         import os, tempfile
         td = tempfile.TemporaryDirectory(dir="."); open(os.path.join(td.name, "x"), "w").write("x")
     """,
-    disturb="name = td.name; td = None if False else td; state = 'spoiled'",
+    disturb="name = td.name; state = 'spoiled'",
     check="assert open(os.path.join(td.name, 'x')).read() == 'x' and 'state' not in globals()",
 )
 case(
@@ -2459,14 +2466,14 @@ case(
     setup="import os; before = sorted(os.listdir())",
     disturb="open('extra.txt', 'w').write('x'); os.makedirs('made', exist_ok=True)",
     check="assert sorted(os.listdir()) == before",
-    report="(?s)extra.txt.*made|made.*extra.txt",
+    report=("extra.txt", "made"),
 )
 case(
     "renamed",
     setup="import os; open('old.txt', 'w').write('x')",
     disturb="if os.path.exists('old.txt'): os.rename('old.txt', 'new.txt')",
     check="assert open('old.txt').read() == 'x' and not os.path.exists('new.txt')",
-    report="old.txt",
+    report=("old.txt", "new.txt"),
 )
 case(
     "replaced as editors do",
@@ -2514,7 +2521,7 @@ case(
     "the working directory removed",
     setup="import os, shutil; os.mkdir('work'); os.chdir('work')",
     disturb="os.chdir('..'); shutil.rmtree('work', ignore_errors=True)",
-    check="assert os.path.exists(os.getcwd()); open('here', 'w').close(); os.remove('here')",
+    check="assert os.path.basename(os.getcwd()) == 'work'; os.mkdir('new'); os.rmdir('new')",
     report="work",
 )
 case(
@@ -2574,7 +2581,7 @@ case(
     """,
     disturb="np.save('n.npy', np.zeros(3)); pd.DataFrame({'a': [2]}).to_csv('p.csv')",
     check="assert np.load('n.npy').sum() == 3 and pd.read_csv('p.csv')['a'][0] == 1",
-    report="(?s)n.npy.*p.csv|p.csv.*n.npy",
+    report=("n.npy", "p.csv"),
 )
 case(
     "written by a C++ library",
@@ -2765,6 +2772,7 @@ def _say_verdict(cells: Iterable[str], check: str, folder: str) -> str:
     from IPython.core.interactiveshell import InteractiveShell
 
     os.chdir(folder)
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]  # stale after a fork
     shell = InteractiveShell.instance()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -2773,8 +2781,7 @@ def _say_verdict(cells: Iterable[str], check: str, folder: str) -> str:
         printed.seek(0)
         before = printed.read()
         shell.run_cell(checking_cell(check), store_history=True)
-    said = printed.getvalue()[len(before) :]
-    return said if said.startswith((RIGHT, WRONG)) else f"no verdict: {before}{said}"
+    return verdict_in(printed.getvalue()[len(before) :]) or f"no verdict: {printed.getvalue()}"
 
 
 def _in_child(work: Callable[[], str], limit_s: int) -> str:
@@ -2784,22 +2791,18 @@ def _in_child(work: Callable[[], str], limit_s: int) -> str:
     if pid == 0:
         os.setsid()
         try:
-            os.write(writer, work().encode()[:60_000])
+            # At most what a pipe takes in one piece: grandchildren keep it open, so there is no EOF.
+            os.write(writer, work().encode()[:4000])
         finally:
             os._exit(0)
     os.close(writer)
-    with open(reader, "rb") as stream:
-        said = stream.read() if _wait_readable(stream, limit_s) else b"no verdict: hangs"
+    readable, _, _ = select.select([reader], [], [], limit_s)
+    said = os.read(reader, 4000) if readable else b"no verdict: hangs"
+    os.close(reader)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, 9)
     os.waitpid(pid, 0)
     return said.decode()
-
-
-def _wait_readable(stream: io.BufferedReader, limit_s: int) -> bool:
-    import select
-
-    return bool(select.select([stream], [], [], limit_s)[0])
 
 
 def prove_cases_can_fail(names: Sequence[str]) -> None:

@@ -127,6 +127,10 @@ class _Conversation:
     def is_done(self) -> bool:
         return self.is_idle and bool(self.replies)
 
+    def published_until_idle(self) -> tuple[Message, ...]:
+        states = [message.content.get("execution_state") for message in self.published]
+        return tuple(self.published[: states.index("idle") + 1])
+
 
 class Kernel:
     """A running kernel process and one client connected to it.
@@ -161,6 +165,8 @@ class Kernel:
         )
         self.client = self.manager.client()
         self.client.start_channels(hb=False)
+        # The kernel drops an input_request for a client whose stdin is not connected yet.
+        self._stdin_events = self._socket("stdin").get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         self.wait_ready()
 
     def __enter__(self) -> Self:
@@ -187,8 +193,7 @@ class Kernel:
         """Send a request without waiting; return its id."""
         session = self.client.session
         message = session.msg(kind, content, metadata=metadata)
-        socket = self._channel(channel).socket
-        session.send(socket, message, buffers=list(buffers) or None)
+        session.send(self._socket(channel), message, buffers=list(buffers) or None)
         return str(message["header"]["msg_id"])
 
     def submit(self, code: str, **options: Any) -> str:
@@ -238,13 +243,10 @@ class Kernel:
         conversation = self._conversation(request)
         self._pump(conversation.is_done, f"the end of {request}", timeout_s)
         (reply,) = conversation.replies
-        states = [
-            m.content["execution_state"] for m in conversation.published if m.type == "status"
-        ]
-        assert states == ["busy", "idle"]
-        assert conversation.published[0].type == "status", "busy comes first"
-        assert conversation.published[-1].type == "status", "idle comes last"
-        return Outcome(reply=reply, published=tuple(conversation.published))
+        published = conversation.published_until_idle()
+        assert published[0].content.get("execution_state") == "busy", "busy comes first"
+        assert [m.type for m in published].count("status") == len(("busy", "idle"))
+        return Outcome(reply=reply, published=published)
 
     def wait_for(self, accept: Callable[[Message], bool], what: str) -> Message:
         """Wait for the first message, in order of arrival since `forget`, that is accepted."""
@@ -311,6 +313,8 @@ class Kernel:
                     raise
             else:
                 break
+        assert self._stdin_events.poll(int(TIMEOUT_S * 1000)), "the stdin channel did not connect"
+        self._stdin_events.recv_multipart()
         self.execute("", silent=True, store_history=False)
         self.forget()
 
@@ -350,6 +354,8 @@ class Kernel:
 
     def close(self, *, now: bool = False) -> None:
         """End the kernel, if it still runs, and assert that none of its processes is left."""
+        self._socket("stdin").disable_monitor()
+        self._stdin_events.close(linger=0)
         self.client.stop_channels()
         if self.manager.has_kernel:
             self.manager.shutdown_kernel(now=now)
@@ -376,6 +382,11 @@ class Kernel:
         channel: ZMQSocketChannel = getattr(self.client, f"{name}_channel")
         return channel
 
+    def _socket(self, channel: str) -> zmq.Socket[bytes]:
+        socket = self._channel(channel).socket
+        assert socket is not None
+        return socket
+
     def _conversation(self, request: str | None) -> _Conversation:
         return self._conversations.setdefault(request, _Conversation())
 
@@ -395,8 +406,7 @@ class Kernel:
         poller = zmq.Poller()
         channels = {}
         for name in ("iopub", "shell", "stdin", "control"):
-            socket = self._channel(name).socket
-            assert socket is not None
+            socket = self._socket(name)
             channels[socket] = name
             poller.register(socket, zmq.POLLIN)
         while not is_done():

@@ -41,12 +41,13 @@ def wait_none_marked(name: str, value: str, *, timeout_s: float) -> list[Process
     deadline = time.monotonic() + timeout_s
     while remaining := marked(name, value):
         left_s = deadline - time.monotonic()
-        if left_s <= 0 or not _wait_exit(remaining[0].pid, left_s):
+        if left_s <= 0 or not wait_exit(remaining[0].pid, timeout_s=left_s):
             return remaining
     return []
 
 
-def _wait_exit(pid: int, timeout_s: float) -> bool:
+def wait_exit(pid: int, *, timeout_s: float) -> bool:
+    """Wait until a process, of whatever parent, has ended; return whether it has."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
 """What this machine lets CHEX do: one probe per capability.
 
-A probe is a pure function of a `Machine`.  It never raises: what the system hides or forbids is
-itself the finding.
+A probe is a pure function of a `Machine`.  What the system hides or forbids is itself a finding,
+so no machine is too restricted to be examined.
 """
 
 from __future__ import annotations
@@ -140,7 +140,6 @@ def probe_overcommit(machine: Machine) -> Capability:
             name=name,
             state="limited",
             detail=f"vm.overcommit_memory cannot be read ({_reason(error)})",
-            advice="none needed unless checkpoints are refused for lack of memory",
         )
     if mode == "2":
         return Capability(
@@ -364,28 +363,38 @@ def probe_kernel_spec(machine: Machine) -> Capability:
     return Capability(name=name, state="ok", detail=f"Jupyter finds the CHEX kernel in {path}")
 
 
-PROBES: tuple[Callable[[Machine], Capability], ...] = (
-    probe_fork,
-    probe_process_limit,
-    probe_memory_accounting,
-    probe_available_memory,
-    probe_overcommit,
-    probe_huge_pages,
-    probe_openmp,
-    probe_hazards,
-    probe_children,
-    probe_memfd,
-    probe_subreaper,
-    probe_audit,
-    probe_debugger,
-    probe_gpu,
-    probe_kernel_spec,
-)
+PROBES: dict[str, Callable[[Machine], Capability]] = {
+    "fork": probe_fork,
+    "process limit": probe_process_limit,
+    "memory accounting": probe_memory_accounting,
+    "available memory": probe_available_memory,
+    "overcommit": probe_overcommit,
+    "huge pages": probe_huge_pages,
+    "OpenMP repair": probe_openmp,
+    "hazard detection": probe_hazards,
+    "child processes": probe_children,
+    "memfd": probe_memfd,
+    "subreaper": probe_subreaper,
+    "system-call audit": probe_audit,
+    "debugger": probe_debugger,
+    "GPU": probe_gpu,
+    "kernel spec": probe_kernel_spec,
+}
+"""All probes, by the name of what they find."""
 
 
 def examine(machine: Machine) -> tuple[Capability, ...]:
     """Return what every probe finds on ``machine``."""
-    return tuple(probe(machine) for probe in PROBES)
+    return tuple(_examine(name, probe, machine) for name, probe in PROBES.items())
+
+
+def _examine(name: str, probe: Callable[[Machine], Capability], machine: Machine) -> Capability:
+    try:
+        return probe(machine)
+    except OSError as error:
+        return Capability(
+            name=name, state="limited", detail=f"it could not be examined ({_reason(error)})"
+        )
 
 
 def _reason(error: OSError) -> str:

@@ -139,6 +139,7 @@ def _openmp_candidates() -> list[str]:
     bundled = {
         str(path)
         for folder in folders
+        if os.access(folder, os.R_OK | os.X_OK)
         for pattern in ("*.libs/libgomp*.so*", "torch/lib/libgomp*.so*")
         for path in folder.glob(pattern)
     }

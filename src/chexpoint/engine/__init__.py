@@ -1,10 +1,71 @@
 """Runs cells in a worker process whose state can be checkpointed and restored.
 
-The interactive kernel and batch replay are two drivers of the same engine:
+The interactive kernel and batch replay are two drivers of the same engine: a
 `Supervisor` with a front of their own, or `Engine`, which is a supervisor in
 a process of its own.
+
+Names are loaded when they are first used: a worker needs almost none of them,
+and a kernel's start-up time is spent importing.
 """
 
-from chexpoint.engine.headless import Engine
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Engine"]
+if TYPE_CHECKING:
+    from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
+    from chexpoint.engine.headless import Engine
+    from chexpoint.engine.message import Codec, Message
+    from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
+    from chexpoint.engine.spawn import Spawner
+    from chexpoint.engine.state import EngineState
+    from chexpoint.engine.supervisor import (
+        Front,
+        FrontEvent,
+        InputReply,
+        InterruptAsked,
+        Supervisor,
+    )
+    from chexpoint.engine.wire import Channel
+
+_HOME = {
+    "events": ("Ask", "Asked", "Event", "Request", "ShutdownAsked", "Submitted"),
+    "headless": ("Engine",),
+    "message": ("Codec", "Message"),
+    "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
+    "spawn": ("Spawner",),
+    "state": ("EngineState",),
+    "supervisor": ("Front", "FrontEvent", "InputReply", "InterruptAsked", "Supervisor"),
+    "wire": ("Channel",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"chexpoint.engine.{module}"), name)
+    raise AttributeError(f"module 'chexpoint.engine' has no attribute '{name}'")
+
+
+__all__ = [
+    "Ask",
+    "Asked",
+    "Channel",
+    "Codec",
+    "Engine",
+    "EngineState",
+    "Event",
+    "Front",
+    "FrontEvent",
+    "InputReply",
+    "InterruptAsked",
+    "Message",
+    "Request",
+    "Settings",
+    "ShutdownAsked",
+    "Spawner",
+    "Submitted",
+    "Supervisor",
+    "auto_mode",
+    "default_budget",
+    "settings_from",
+]

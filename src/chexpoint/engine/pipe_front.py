@@ -10,7 +10,7 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.message import Codec
-from chexpoint.engine.supervisor import InterruptAsked
+from chexpoint.engine.supervisor import FrontEvent, InterruptAsked
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.model import to_json
 
@@ -35,7 +35,7 @@ class PipeFront:
             poll.register(mine, select.POLLIN)
         return {fd for fd, _ in poll.poll(timeout_s * 1000)}
 
-    def incoming(self) -> Iterable[ev.Event | InterruptAsked]:
+    def incoming(self) -> Iterable[FrontEvent]:
         while not self._closed:
             try:
                 packet = self._link.receive(wait=False)
@@ -47,7 +47,7 @@ class PipeFront:
                 return
             yield self._event(packet)
 
-    def _event(self, packet: Packet) -> ev.Event | InterruptAsked:
+    def _event(self, packet: Packet) -> FrontEvent:
         if packet.channel == Channel.SHELL:
             request = ev.Request(next(self._seq), "execute", tuple(packet.frames))
             return ev.Submitted(request)
@@ -71,6 +71,9 @@ class PipeFront:
 
     def ready(self, kernel_info: Mapping[str, Any]) -> None:
         self._tell(event="ready", kernel_info=kernel_info)
+
+    def switched(self) -> None:
+        """The driver learns it from the answer to its ask."""
 
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         self._send(channel, frames)

@@ -6,15 +6,15 @@ import os
 
 from chexpoint.engine.pipe_front import PipeFront
 from chexpoint.engine.settings import auto_mode, settings_from
+from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.supervisor import Supervisor
 from chexpoint.engine.wire import Link
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], spawner: Spawner) -> None:
     """Serve one engine; ``argv`` is the link's descriptor, the automatic mode, the budget."""
     link_fd, auto, budget = int(argv[0]), auto_mode(argv[1]), int(argv[2])
-    os.set_inheritable(link_fd, False)
     settings, _ = settings_from(os.environ)
     state = EngineState(
         budget_bytes=budget or settings.budget_bytes,
@@ -22,7 +22,6 @@ def main(argv: list[str]) -> None:
         reserve_bytes=settings.reserve_bytes,
         missing=settings.missing,
     )
-    # No key: messages never leave the pair of sockets.
-    supervisor = Supervisor(PipeFront(Link.from_fd(link_fd)), state, ["--Session.key="])
+    supervisor = Supervisor(state, spawner)
     supervisor.start()
-    supervisor.run()
+    supervisor.run(PipeFront(Link.from_fd(link_fd)))

@@ -17,18 +17,17 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from chexpoint.engine import events as ev
 from chexpoint.engine import proc
 from chexpoint.engine.effects import WriteLog
 from chexpoint.engine.meter import Meter
+from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.model import CheckpointId, hazard_from_json, to_json
 
-_RUN_WORKER = Path(__file__).with_name("run_worker.py")
 # How often memory is looked at while checkpoints are held.
 _WATCH_S = 1.0
 _PACKETS_AT_ONCE = 200
@@ -43,11 +42,14 @@ class Front(Protocol):
     def wait(self, readers: Sequence[int], writers: Sequence[int], timeout_s: float) -> set[int]:
         """Wait for any descriptor, or for input of the front's own; return the ready ones."""
 
-    def incoming(self) -> Iterable[ev.Event | InterruptAsked]:
+    def incoming(self) -> Iterable[FrontEvent]:
         """Return what has come in; called after each `wait`."""
 
     def ready(self, kernel_info: Mapping[str, Any]) -> None:
         """A worker has started; called for every fresh one."""
+
+    def switched(self) -> None:
+        """Another process is the worker now."""
 
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         """Pass on a message of the worker."""
@@ -73,6 +75,16 @@ class InterruptAsked:
     """The driver wants the running cell interrupted."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputReply:
+    """The user has answered a question of the running cell."""
+
+    frames: tuple[bytes, ...]
+
+
+FrontEvent = ev.Event | InterruptAsked | InputReply
+
+
 @dataclass(slots=True)
 class _Thawing:
     checkpoint: CheckpointId
@@ -83,10 +95,10 @@ class _Thawing:
 class Supervisor:
     """Runs one engine until it is told to end."""
 
-    def __init__(self, front: Front, state: EngineState, worker_argv: Sequence[str]) -> None:
-        self._front = front
+    def __init__(self, state: EngineState, spawner: Spawner) -> None:
+        self._front: Front
         self._state = state
-        self._worker_argv = list(worker_argv)
+        self._spawner = spawner
         self._link: Link | None = None
         self._pid = 0
         self._outgoing: deque[tuple[Channel, Sequence[Any], Sequence[int]]] = deque()
@@ -105,9 +117,7 @@ class Supervisor:
         self._wake_reader, self._wake_writer = os.pipe()
         for fd in (self._wake_reader, self._wake_writer):
             os.set_blocking(fd, False)
-        self._outputs = {name: os.pipe() for name in ("stdout", "stderr")}
-        for reader, _ in self._outputs.values():
-            os.set_blocking(reader, False)
+        self._outputs = {"stdout": spawner.stdout[0], "stderr": spawner.stderr[0]}
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {name: decoder(errors="replace") for name in self._outputs}
         self._meter = Meter(self._wake)
@@ -122,8 +132,9 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         self._do(self._state.start())
 
-    def run(self) -> None:
-        """Serve until the engine ends."""
+    def run(self, front: Front) -> None:
+        """Serve a front until the engine ends."""
+        self._front = front
         parent = os.getppid()
         while self._stop is None:
             ready = self._front.wait(self._readers(), self._writers(), self._timeout())
@@ -131,11 +142,7 @@ class Supervisor:
             self._read_worker(ready)
             self._read_checkpoints(ready)
             self._read_outputs(ready)
-            for event in self._front.incoming():
-                if isinstance(event, InterruptAsked):
-                    self.interrupt()
-                else:
-                    self._handle(event)
+            self._read_front()
             self._flush_outgoing()
             self._run_timers()
             if os.getppid() != parent:
@@ -148,8 +155,7 @@ class Supervisor:
             links.append(self._link)
         if self._thawing is not None:
             links.append(self._thawing.link)
-        outputs = [reader for reader, _ in self._outputs.values()]
-        return [self._wake_reader, *outputs, *(link.fileno() for link in links)]
+        return [self._wake_reader, *self._outputs.values(), *(link.fileno() for link in links)]
 
     def _writers(self) -> list[int]:
         return [self._link.fileno()] if self._link is not None and self._outgoing else []
@@ -199,6 +205,16 @@ class Supervisor:
     def _handle(self, event: ev.Event) -> None:
         self._do(self._state.handle(event))
 
+    def _read_front(self) -> None:
+        for event in self._front.incoming():
+            match event:
+                case InterruptAsked():
+                    self.interrupt()
+                case InputReply(frames):
+                    self._send(Channel.STDIN, frames)
+                case _:
+                    self._handle(event)
+
     def _read_worker(self, ready: set[int]) -> None:
         link = self._link
         if link is None or link.fileno() not in ready:
@@ -239,9 +255,7 @@ class Supervisor:
                 )
                 self._handle(done)
             case "abort":
-                for incoming in self._front.incoming():
-                    if not isinstance(incoming, InterruptAsked):
-                        self._handle(incoming)
+                self._read_front()  # what was sent before the error is aborted too
                 self._handle(ev.QueueAborted())
             case "async":
                 self._handle(ev.AsyncCell(event["on"]))
@@ -310,11 +324,11 @@ class Supervisor:
         )
 
     def _read_outputs(self, ready: set[int]) -> None:
-        if any(reader in ready for reader, _ in self._outputs.values()):
+        if not ready.isdisjoint(self._outputs.values()):
             self._drain_outputs()
 
     def _drain_outputs(self) -> None:
-        for name, (reader, _) in self._outputs.items():
+        for name, reader in self._outputs.items():
             with contextlib.suppress(BlockingIOError):
                 while data := os.read(reader, 65536):
                     text = self._decoders[name].decode(data)
@@ -402,19 +416,8 @@ class Supervisor:
                     self._stop = instruction
 
     def _start_worker(self) -> None:
-        mine, theirs = Link.pair()
-        os.set_inheritable(theirs.fileno(), True)
-        argv = [sys.executable, str(_RUN_WORKER), str(theirs.fileno()), str(os.getpid())]
-        actions = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_DUP2, self._outputs["stdout"][1], 1),
-            (os.POSIX_SPAWN_DUP2, self._outputs["stderr"][1], 2),
-        ]
-        self._pid = os.posix_spawn(
-            sys.executable, [*argv, *self._worker_argv], os.environ, file_actions=actions
-        )
-        theirs.close()
-        self._link = mine
+        self._pid, sock = self._spawner.start()
+        self._link = Link(sock)
         self._outgoing.clear()
 
     def _dispatch(self, request: ev.Request) -> None:
@@ -444,7 +447,8 @@ class Supervisor:
         if self._link is not None:
             self._kill_worker()
         self._link, self._pid = thawing.link, pid
-        self._current, self._replied = None, True
+        self._replied = True
+        self._front.switched()
         if self._frozen_pids.get(thawing.checkpoint) == pid:
             del self._frozen_pids[thawing.checkpoint]  # it is the worker now
 

@@ -14,7 +14,6 @@ import asyncio
 import collections
 import contextlib
 import os
-import random
 import select
 import signal
 import sys
@@ -40,6 +39,10 @@ from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.engine.worker_kernel import WorkerKernel, fix_cell_folder
 from chexpoint.errors import EngineError
 from chexpoint.model import Hazard, to_json
+
+
+# A burst of cells is written to the history once.
+_HISTORY_DELAY_S = 0.5
 
 
 class Frame:
@@ -147,6 +150,7 @@ class Worker:
         self._writes = WriteWatch()
         self._resident_then = 0
         self._debugging = False
+        self._save_history_at: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------ life
 
@@ -166,7 +170,7 @@ class Worker:
         app.kernel.start()
         self._loop.add_reader(self.link.fileno(), self._readable)
         self._resident_then = proc.resident_bytes()
-        self.tell(event="ready", pid=os.getpid(), kernel_info=self._kernel_info())
+        self.tell(event="ready", pid=os.getpid(), kernel_info=json_clean(self.kernel.kernel_info))
         while not self.shell.exit_now:
             try:
                 self._loop.run_forever()
@@ -182,15 +186,12 @@ class Worker:
             self._history().end_session()
         self.tell(event="exit")
 
-    def _kernel_info(self) -> dict[str, Any]:
-        # The banner draws a tip from the user's global random stream.
-        state = random.getstate()
-        info = self.kernel.kernel_info
-        random.setstate(state)
-        return dict(json_clean(info))
-
     def _history(self) -> Any:
         return self.shell.history_manager
+
+    def _save_history(self) -> None:
+        with contextlib.suppress(Exception):  # a locked database is no reason to fail
+            self._history().release()
 
     # ------------------------------------------------------------ link
 
@@ -227,6 +228,8 @@ class Worker:
 
     async def _handle(self, packet: Packet) -> None:
         self._child_signal.reap()
+        if self._save_history_at is not None:
+            self._save_history_at.cancel()
         seq, *frames = packet.frames
         self.cell_seconds = 0.0
         try:
@@ -245,7 +248,7 @@ class Worker:
                 growth=max(0, proc.resident_bytes() - self._resident_then),
                 wrote=list(self._writes.take().items()),
             )
-            self._history().release()
+            self._save_history_at = self._loop.call_later(_HISTORY_DELAY_S, self._save_history)
             if self.shell.exit_now:
                 self._loop.stop()
 
@@ -278,6 +281,8 @@ class Worker:
         """
         if threading.current_thread() is not threading.main_thread():
             raise EngineError("CHEX can only be asked from the main thread of a cell")
+        if op in {"restore", "take"}:
+            self._save_history()  # this process is about to be left
         self._asked += 1
         self.tell(event="ask", token=self._asked, op=op, args=args)
         while self._answer.get("token") != self._asked:  # not one an interrupt left behind

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import sys
 import time
@@ -81,6 +82,9 @@ class WorkerHistory(HistoryManager):
     def branch(self) -> None:
         """After a restore line numbers come again: they need a session of their own."""
         self._branched = True
+        # Written by the other timeline.
+        self.db_input_cache.clear()
+        self.db_output_cache.clear()
 
 
 class WorkerShell(ZMQInteractiveShell):
@@ -109,6 +113,16 @@ class WorkerKernel(IPythonKernel):
     shell_class = Type(WorkerShell)
     _supports_kernel_subshells = False
     chex_worker: Worker
+    _info: dict[str, Any] | None = None
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        if self._info is None:
+            # The banner draws a tip from the user's global random stream.
+            state = random.getstate()
+            self._info = super().kernel_info
+            random.setstate(state)
+        return self._info
 
     def start(self) -> None:
         self.shell.exit_now = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,11 @@ def check_shell_escapes(kernel: Kernel) -> None:
 @feature()
 def check_shell_command_streams(kernel: Kernel) -> None:
     """The output of a command is shown while it runs."""
-    fifo = kernel.cwd / "go"
-    request = kernel.submit(f"!echo early; mkfifo {fifo.name} && cat {fifo.name}; echo late")
+    pipe = kernel.cwd / "pipe"
+    os.mkfifo(pipe)
+    request = kernel.submit("!echo early; cat pipe; echo late")
     kernel.wait_stdout(request, "early")
-    kernel.wait_published(request, "stream")
-    with fifo_when_made(kernel, request, str(fifo)) as pipe:
-        pipe.write("between\n")
+    pipe.write_text("between\n")
     assert kernel.finish(request).ok().stdout.split() == ["early", "between", "late"]
 
 
@@ -91,7 +91,8 @@ def check_run_magic(kernel: Kernel) -> None:
     assert kernel.run("print(made_by_script)") == "42\n"
     assert kernel.run("%run -n script.py").startswith("script []\n")
     (kernel.cwd / "broken.py").write_text("def f():\n    1 / 0\nf()\n")
-    assert kernel.execute("%run broken.py").content["ename"] == "ZeroDivisionError"
+    (error,) = kernel.execute("%run broken.py").of_type("error")
+    assert error.content["ename"] == "ZeroDivisionError"
     (kernel.cwd / "leaves.py").write_text("import sys\nprint('bye')\nsys.exit(0)\n")
     assert kernel.execute("%run leaves.py").ok().stdout == "bye\n"
 
@@ -187,5 +188,5 @@ def check_macro_and_store(kernel: Kernel) -> None:
     count = kernel.execute("print('in a macro')").ok().content["execution_count"]
     kernel.execute(f"%macro -q repeated {count}").ok()
     assert kernel.run("repeated") == "in a macro\n"
-    kernel.run("%save -f saved.py {}".format(count))
+    kernel.run(f"%save -f saved.py {count}")
     assert "in a macro" in (kernel.cwd / "saved.py").read_text()

@@ -61,6 +61,7 @@ class FakeMachine:
         self._check("prctl", errno.EPERM)
 
     def openmp_libraries(self) -> dict[str, bool]:
+        self._check("libraries", errno.EACCES)
         return self.openmp
 
     def has_library(self, name: str) -> bool:
@@ -272,8 +273,13 @@ def test_each_capability_is_one_line() -> None:
 
 
 def test_this_machine_is_examined_without_harm() -> None:
-    names = [capability.name for capability in examine(ThisMachine())]
-    assert len(set(names)) == len(PROBES)
+    assert [capability.name for capability in examine(ThisMachine())] == list(PROBES)
+
+
+def test_a_probe_that_fails_does_not_stop_the_others() -> None:
+    machine = FakeMachine(forbidden=frozenset({"libraries"}))
+    assert [capability.name for capability in examine(machine)] == list(PROBES)
+    assert "could not be examined (forbidden here)" in found(machine, "OpenMP repair").detail
 
 
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:

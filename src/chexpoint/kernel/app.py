@@ -1,0 +1,28 @@
+"""The kernel: an engine behind Jupyter's sockets."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from chexpoint.engine import EngineState, Spawner, Supervisor, settings_from
+from chexpoint.kernel.connection import ConnectionSpec
+from chexpoint.kernel.sockets import bind
+from chexpoint.kernel.zmq_front import ZmqFront
+
+
+def run(spec: ConnectionSpec, spawner: Spawner) -> None:
+    """Serve Jupyter clients until the kernel is shut down."""
+    settings, wrong = settings_from(os.environ)
+    for line in wrong:
+        print(f"chex: {line}", file=sys.stderr)
+    front = ZmqFront(bind(spec))
+    state = EngineState(
+        budget_bytes=settings.budget_bytes,
+        auto=settings.auto,
+        reserve_bytes=settings.reserve_bytes,
+        missing=settings.missing,
+    )
+    supervisor = Supervisor(state, spawner)
+    supervisor.start()
+    supervisor.run(front)
