@@ -10,7 +10,7 @@ from chexpoint.engine.spawn import Spawner  # noqa: E402
 
 os.set_inheritable(int(sys.argv[1]), False)
 # No key: messages never leave the pair of sockets.
-_spawner = Spawner(["--Session.key=", "--log-level=ERROR"])
+_spawner = Spawner(["--Session.key=", "--log-level=ERROR", "--ext=chexpoint"])
 _spawner.start_ahead()
 
 from chexpoint.engine.serve import main  # noqa: E402

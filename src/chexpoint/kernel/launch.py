@@ -12,7 +12,7 @@ def launch(argv: list[str]) -> int:
     file, rest = split_options(argv)
     try:
         spec = read_connection_file(file)
-        spawner = Spawner(["-f", spec.file, *rest])
+        spawner = Spawner(["-f", spec.file, "--ext=chexpoint", *rest])
         if spec.has_ports:  # else the worker would not learn which were chosen
             spawner.start_ahead()
         from chexpoint.kernel.app import run

@@ -1,0 +1,170 @@
+"""What the user types: thin wrappers that ask the engine and show its answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from chexpoint.errors import ChexError
+from chexpoint.magics.status_view import StatusView
+from chexpoint.model import Status, format_size, parse_size, status_from_json, to_json
+
+_RESTORES = re.compile(r"chex_(restore|checkout)\b")
+_COMPLETED = r"^%?chex_(restore|checkout|evict)\b"
+
+
+@magics_class
+class ChexMagics(Magics):
+    """Checkpoint the state of this kernel, and go back to it."""
+
+    @magic_arguments()
+    @argument("name", nargs="*", help="how to call it; CHEX numbers checkpoints anyway")
+    @argument(
+        "--auto",
+        choices=("rule", "always", "never"),
+        help="take checkpoints by themselves: after cells that are worth it (rule, the default),"
+        " after every cell (always), or not at all (never)",
+    )
+    @line_magic
+    def chex_checkpoint(self, line: str) -> None:
+        """Take a checkpoint of the state after this cell.
+
+        The state is everything in this process: variables, imported modules,
+        random generators, open files.  Example::
+
+            %chex_checkpoint clean data
+            ...
+            %chex_restore clean data
+        """
+        args = parse_argstring(self.chex_checkpoint, line)
+        if args.auto:
+            self._ask("auto", mode=args.auto)
+            print(f"CHEX: automatic checkpoints: {args.auto}")
+        if args.name or not args.auto:
+            self._ask("checkpoint", name=" ".join(args.name) or None)
+
+    @magic_arguments()
+    @argument("ref", nargs="+", help="name or number (c3) of a checkpoint, or root")
+    @argument("--take", action="store_true", help="use the checkpoint up: faster for huge states")
+    @line_magic
+    def chex_restore(self, line: str) -> None:
+        """Go back to the state of a checkpoint.
+
+        Must be the last line of its cell: what comes after it would run in the
+        state that is being left.  ``root`` is the fresh interpreter.  Example::
+
+            %chex_restore clean data
+        """
+        self._restore(parse_argstring(self.chex_restore, line))
+
+    @magic_arguments()
+    @argument("ref", nargs="+", help="name or number (c3) of a checkpoint, or root")
+    @argument("--take", action="store_true", help="use the checkpoint up: faster for huge states")
+    @line_magic
+    def chex_checkout(self, line: str) -> None:
+        """Go back to the state of a checkpoint; the same as ``%chex_restore``.
+
+        Example::
+
+            %chex_checkout clean data
+        """
+        self._restore(parse_argstring(self.chex_checkout, line))
+
+    @magic_arguments()
+    @argument("ref", nargs="+", help="name or number (c3) of a checkpoint")
+    @line_magic
+    def chex_evict(self, line: str) -> None:
+        """Let a checkpoint go and free its memory.  Example::
+
+        %chex_evict clean data
+        """
+        ref = " ".join(parse_argstring(self.chex_evict, line).ref)
+        freed = self._ask("evict", ref=ref)
+        print(f"CHEX: checkpoint {freed['id']} evicted")
+
+    @magic_arguments()
+    @argument("size", nargs="*", help="such as 512M or 4G; without it, show the budget")
+    @line_magic
+    def chex_budget(self, line: str) -> None:
+        """Set how much memory all checkpoints may hold together.
+
+        When they need more, the least useful ones go: those that are quick to
+        compute again, seldom used, and large.  Example::
+
+            %chex_budget 4G
+        """
+        size = " ".join(parse_argstring(self.chex_budget, line).size)
+        if size:
+            try:
+                self._ask("budget", bytes=parse_size(size))
+            except ChexError as error:
+                budget = format_size(self._status().budget_bytes)
+                raise UsageError(f"{error} The budget stays {budget}.") from None
+        status = self._status()
+        used, budget = format_size(status.held_bytes), format_size(status.budget_bytes)
+        print(f"CHEX: budget {budget}, {used} held by {len(status.checkpoints)} checkpoints")
+
+    @magic_arguments()
+    @argument("--json", action="store_true", help="print it for a program")
+    @line_magic
+    def chex_status(self, line: str) -> None:
+        """Show the live state, the checkpoints, and the memory they hold.  Example::
+
+        %chex_status
+        """
+        args = parse_argstring(self.chex_status, line)
+        status = self._status()
+        if args.json:
+            print(json.dumps(to_json(status)))
+        else:
+            display(StatusView(status))
+
+    # ------------------------------------------------------------ engine
+
+    def _restore(self, args: Any) -> None:
+        lines = [text for text in self._cell().splitlines() if text.split("#")[0].strip()]
+        if lines and not _RESTORES.search(lines[-1]):
+            raise UsageError(
+                "put the restore on the last line of its cell:"
+                " the lines after it would run in the state that is being left"
+            )
+        self._ask("take" if args.take else "restore", ref=" ".join(args.ref))
+
+    def _cell(self) -> str:
+        """Return the source of the running cell."""
+        parent = self.shell.kernel.get_parent("shell")
+        return str(parent.get("content", {}).get("code", ""))
+
+    def _status(self) -> Status:
+        return status_from_json(self._ask("status"))
+
+    def _ask(self, op: str, **args: Any) -> Any:
+        worker = getattr(getattr(self.shell, "kernel", None), "chex_worker", None)
+        if worker is None:
+            raise UsageError("this kernel has no checkpoints: choose the kernel CHEX")
+        try:
+            return worker.ask(op, **args)
+        except ChexError as error:
+            raise UsageError(str(error)) from None
+
+    def complete_checkpoint(self, _shell: Any, event: Any) -> list[str]:
+        """Return the names that can follow on the line."""
+        try:
+            checkpoints = self._status().checkpoints
+        except UsageError:
+            return []
+        return [c.name or c.id for c in checkpoints if not c.bad]
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Add the magics to a shell."""
+    magics = ChexMagics(shell)
+    shell.register_magics(magics)
+    shell.set_hook("complete_command", magics.complete_checkpoint, re_key=_COMPLETED)

@@ -1,0 +1,63 @@
+"""How ``%chex_status`` looks, as text and as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+
+from chexpoint.model import Checkpoint, Status, format_seconds, format_size
+
+_HEAD = ("", "checkpoint", "name", "after", "cost", "memory", "used", "note")
+
+
+class StatusView:
+    """A status that notebooks and terminals can show."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def _row(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        notes = ["bad: hung when restored"] if checkpoint.bad else list(checkpoint.warnings)
+        return (
+            "▶" if checkpoint.id == self._status.head else "",
+            checkpoint.id,
+            checkpoint.name or "",
+            f"cell [{checkpoint.execution_count}]" if checkpoint.execution_count else "start",
+            format_seconds(checkpoint.cost_s),
+            format_size(checkpoint.size_bytes),
+            f"{checkpoint.uses}×",
+            "; ".join(notes),
+        )
+
+    def _lines(self) -> list[str]:
+        status = self._status
+        since = f"{status.cells_since_head} cell{'s' if status.cells_since_head != 1 else ''}"
+        lines = [
+            f"live state: process {status.worker_pid}, {format_size(status.worker_bytes)},"
+            f" {since} ({format_seconds(status.seconds_since_head)}) after"
+            f" {status.head or 'its start'}",
+            f"checkpoints: {len(status.checkpoints)} hold {format_size(status.held_bytes)}"
+            f" of {format_size(status.budget_bytes)}; automatic: {status.auto}",
+        ]
+        lines += [f"last checkpoint refused: {hazard}" for hazard in status.refused]
+        lines += [f"missing here: {text}" for text in status.missing]
+        return lines
+
+    def __repr__(self) -> str:
+        rows = [_HEAD, *(self._row(c) for c in self._status.checkpoints)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*self._lines(), *table])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in _HEAD)
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in self._row(k))
+            + "</tr>"
+            for k in self._status.checkpoints
+        )
+        lines = "<br>".join(escape(line) for line in self._lines())
+        return f"<div>{lines}<table><tr>{head}</tr>{body}</table></div>"
