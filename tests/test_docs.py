@@ -32,8 +32,8 @@ def source_text() -> str:
 
 
 def names_of_magics(text: str) -> set[str]:
-    """Return the names after ``%`` or ``%%`` in a text."""
-    return set(re.findall(r"%(chex_\w+)", text))
+    """Return the magics that a text names after ``%``, or defines."""
+    return set(re.findall(r"(?:%|def )(chex_\w+)", text))
 
 
 def anchors_of(page: Path) -> set[str]:

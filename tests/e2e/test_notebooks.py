@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 from chexpoint.cli.install import write_spec
@@ -17,26 +14,26 @@ from chexpoint.cli.install import write_spec
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-FOLDER = Path(__file__).parent.parent.parent / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NOTEBOOK_FOLDER = Path(__file__).parent.parent.parent / "notebooks"
+NOTEBOOKS = sorted(NOTEBOOK_FOLDER.glob("*.ipynb"))
 
 pytestmark = pytest.mark.slow
 
 
-def execute(path: Path, scratch: Path) -> NotebookNode:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder in which Jupyter finds the CHEX kernel, and in which to work."""
+    write_spec(tmp_path / "jupyter" / "kernels" / "chex")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    return tmp_path
+
+
+def execute(path: Path, folder: Path) -> NotebookNode:
     """Return the notebook as the CHEX kernel leaves it."""
-    write_spec(scratch / "kernels" / "chex", executable=sys.executable)
     notebook = nbformat.read(path, as_version=4)
-    manager = AsyncKernelManager(
-        kernel_name="chex",
-        kernel_spec_manager=KernelSpecManager(
-            kernel_dirs=[str(scratch / "kernels")], ensure_native_kernel=False
-        ),
-    )
-    client = NotebookClient(
-        notebook, km=manager, timeout=120, resources={"metadata": {"path": str(scratch)}}
-    )
-    return client.execute()
+    resources = {"metadata": {"path": str(folder)}}
+    return NotebookClient(notebook, timeout=120, resources=resources).execute()
 
 
 def text_of(cell: Any) -> str:
@@ -49,8 +46,8 @@ def text_of(cell: Any) -> str:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs_without_error(path: Path, tmp_path: Path) -> None:
-    notebook = execute(path, tmp_path)
+def test_notebook_runs_without_error(path: Path, folder: Path) -> None:
+    notebook = execute(path, folder)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     same = [text_of(cell) for cell in code if "same" in cell.metadata.get("tags", [])]
@@ -68,8 +65,8 @@ def test_notebook_is_stored_for_chex_and_without_outputs(path: Path) -> None:
             assert cell.execution_count is None
 
 
-def test_first_steps_goes_back_twice(tmp_path: Path) -> None:
-    notebook = execute(FOLDER / "01_first_steps.ipynb", tmp_path)
+def test_first_steps_goes_back_twice(folder: Path) -> None:
+    notebook = execute(NOTEBOOK_FOLDER / "01_first_steps.ipynb", folder)
     shown = {cell.id: text_of(cell) for cell in notebook.cells if cell.cell_type == "code"}
     assert shown["future"].split()[1:3] == ["25", "200000"]
     assert shown["future"] == shown["future-again"] == shown["future-twice"]

@@ -28,6 +28,8 @@ NOTEBOOK = "01_first_steps.ipynb"
 SAME_TAG = "same"
 """Cells with this tag follow the same checkpoint, so they all have to show the same."""
 
+SOURCE_WIDTH = 56
+
 CellKind = Literal["compute", "checkpoint", "restore", "status"]
 
 _MAGICS: dict[str, CellKind] = {
@@ -159,14 +161,19 @@ def _run_visibly(cells: Sequence[NotebookCell]) -> None:
 
 
 def render_run(run: CellRun) -> Text:
-    """Return one line for a cell: what it is, its code, how long it took."""
+    """Return what is shown of a cell: its kind, its code and its time in one line.
+
+    Below it, if the cell tells one state from another, what it printed.
+    """
     from rich.text import Text
 
     kind = kind_of(run.cell)
-    source = run.cell.source.strip().splitlines()[-1]
+    source = "; ".join(line.strip() for line in run.cell.source.splitlines() if line.strip())
     line = Text(f"{kind:10}  ", style="dim" if kind == "compute" else "bold cyan")
-    line.append(f"{_shorten(source, 62):62}  ", style="default")
-    line.append(f"{format_seconds(run.seconds):>8}", style="bold")
+    line.append(f"{_shorten(source, SOURCE_WIDTH):{SOURCE_WIDTH}}  ", style="default")
+    line.append(f"{format_seconds(run.seconds):>6}", style="bold")
+    if SAME_TAG in run.cell.tags:
+        line.append(f"\n{'':10}  -> {run.text.strip()}", style="green")
     return line
 
 
@@ -175,10 +182,9 @@ def render_result(result: DemoResult) -> list[str]:
     compute = sum(result.seconds("compute"))
     restores = result.seconds("restore")
     return [
-        "",
-        f"computing the cells took      {format_seconds(compute)}",
-        f"taking a checkpoint took      {_several(result.seconds('checkpoint'))}",
-        f"going back to it took         {_several(restores)}",
+        f"computing the cells took   {format_seconds(compute)}",
+        f"taking a checkpoint took   {_several(result.seconds('checkpoint'))}",
+        f"going back to it took      {_several(restores)}",
         f"after each of {len(restores)} restores the state was the same, to the next random number",
     ]
 

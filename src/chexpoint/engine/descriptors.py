@@ -164,9 +164,7 @@ def _renew_pipe(ends: list[Descriptor]) -> Iterator[str]:
         return
     new_reader, new_writer = os.pipe()
     with contextlib.suppress(OSError):
-        fcntl.fcntl(
-            new_writer, fcntl.F_SETPIPE_SZ, fcntl.fcntl(readers[0].fd, fcntl.F_GETPIPE_SZ)
-        )
+        fcntl.fcntl(new_writer, fcntl.F_SETPIPE_SZ, fcntl.fcntl(readers[0].fd, fcntl.F_GETPIPE_SZ))
     # tee() copies what is in the pipe without taking it out of the original.
     libc.tee(readers[0].fd, new_writer, ctypes.c_size_t(2**30), _SPLICE_F_NONBLOCK)
     for new, old in ((new_reader, readers), (new_writer, writers)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,22 +40,34 @@ class Mapping:
     path: str
 
     @property
-    def is_shared_writable(self) -> bool:
-        return self.flags[1] == "w" and self.flags[3] == "s"
-
-    @property
     def is_executable(self) -> bool:
         return self.flags[2] == "x"
 
 
-def mappings(pid: int | str = "self") -> list[Mapping]:
-    found = []
-    for line in _read(f"/proc/{pid}/maps").splitlines():
-        parts = line.split(maxsplit=5)
-        start, end = (int(address, 16) for address in parts[0].split("-"))
-        path = parts[5] if len(parts) > 5 else ""
-        found.append(Mapping(start, end, parts[1], int(parts[2], 16), int(parts[4]), path))
-    return found
+_LINE = r"([0-9a-f]+)-([0-9a-f]+) (%s) ([0-9a-f]+) \S+ (\d+) *(.*)$"
+_ANY = re.compile("^" + _LINE % "....", re.MULTILINE)
+_SHARED_WRITABLE = re.compile("^" + _LINE % ".w.s", re.MULTILINE)
+
+
+def mappings(*, shared_writable: bool = False) -> list[Mapping]:
+    """Return what is mapped into this process.
+
+    There can be thousands, so those asked for are picked before they are parsed.
+    """
+    lines = (_SHARED_WRITABLE if shared_writable else _ANY).findall(_read("/proc/self/maps"))
+    return [
+        Mapping(int(start, 16), int(end, 16), flags, int(offset, 16), int(inode), path)
+        for start, end, flags, offset, inode, path in lines
+    ]
+
+
+def mapped_files(containing: str) -> set[str]:
+    """Return the mapped files whose name contains a word."""
+    text = _read("/proc/self/maps")
+    if containing not in text:
+        return set()
+    paths = {line[line.find("/") :] for line in text.splitlines() if containing in line}
+    return {path for path in paths if containing in os.path.basename(path)}
 
 
 def children(pid: int) -> list[int]:

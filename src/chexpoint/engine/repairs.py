@@ -16,7 +16,7 @@ import sys
 import threading
 from typing import Any
 
-from chexpoint.engine.proc import libc, mappings
+from chexpoint.engine.proc import libc, mapped_files
 from chexpoint.engine.threads import idle_executor, loky_executor
 
 _OMP_PAUSE_HARD = 2
@@ -59,8 +59,9 @@ def pause_openmp() -> None:
     be done by the forking thread, and for every copy of the runtime (wheels
     bring their own).
     """
-    paths = {m.path for m in mappings() if os.path.basename(m.path).startswith(_OPENMP)}
-    for path in paths:
+    for path in mapped_files("omp"):
+        if not os.path.basename(path).startswith(_OPENMP):
+            continue
         with contextlib.suppress(OSError, AttributeError):
             runtime = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
             runtime.omp_pause_resource_all(_OMP_PAUSE_HARD)

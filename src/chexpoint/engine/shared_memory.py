@@ -31,7 +31,7 @@ _mmap.argtypes = [
 
 def shared_mappings() -> list[Mapping]:
     """Return the shared writable mappings of this process."""
-    return [m for m in mappings() if m.is_shared_writable]
+    return mappings(shared_writable=True)
 
 
 def is_private_to_us(mapping: Mapping) -> bool:

@@ -572,5 +572,3 @@ def _changed_files(paths: list[str]) -> list[str]:
     if len(paths) > shown:
         lines.append(f"{len(paths) - shown} more files have changed on disk since then")
     return lines
-
-

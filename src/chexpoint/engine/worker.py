@@ -69,8 +69,10 @@ class Outlet:
         self._channel = channel
 
     def send_multipart(self, parts: Any, *_: Any, **__: Any) -> None:
-        frames = [part.bytes if isinstance(getattr(part, "bytes", None), bytes) else part
-                  for part in parts]
+        frames = [
+            part.bytes if isinstance(getattr(part, "bytes", None), bytes) else part
+            for part in parts
+        ]
         self._worker.link.send(self._channel, frames)
 
     def send(self, part: Any, *_: Any, **__: Any) -> None:

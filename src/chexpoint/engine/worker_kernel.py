@@ -190,9 +190,7 @@ class WorkerKernel(IPythonKernel):
     def _abort_queues(self, subshell_id: str | None = None) -> None:
         """The queue is the supervisor's; `do_execute` has told it already."""
 
-    def _input_request(
-        self, prompt: str, ident: Any, parent: Any, password: bool = False
-    ) -> str:
+    def _input_request(self, prompt: str, ident: Any, parent: Any, password: bool = False) -> str:
         sys.stdout.flush()
         sys.stderr.flush()
         content = json_clean({"prompt": prompt, "password": password})

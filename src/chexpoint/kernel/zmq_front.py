@@ -112,7 +112,7 @@ class ZmqFront:
             self._sockets.by_name["hb"].send_multipart(frames)
 
     def _welcome_subscribers(self) -> None:
-        for (frame, *_) in self._received("iopub"):
+        for frame, *_ in self._received("iopub"):
             if frame[:1] == b"\x01":
                 content = {"subscription": frame[1:].decode(errors="replace")}
                 idents = [frame[1:]] if frame[1:] else []

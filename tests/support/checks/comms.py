@@ -127,7 +127,7 @@ def check_comm_waits_for_a_plain_cell(kernel: Kernel) -> None:
         channel.on_msg(lambda message: order.append("comm"))
         """
     )
-    request = kernel.submit("_ = input()\norder.append('cell')")
+    request = kernel.submit("ignored = input()\norder.append('cell')")
     kernel.wait_input(request)
     message = kernel.send("comm_msg", {"comm_id": "ordered", "data": {}})
     kernel.answer("")
@@ -260,7 +260,7 @@ def check_progress_widget_updates_while_running(kernel: Kernel) -> None:
         bar = w.IntProgress(max=3)
         display(bar)
         for i in range(1, 4): bar.value = i
-        _ = input()
+        ignored = input()
         """
     )
     comm_id = kernel.wait_published(request, "display_data").content["data"][VIEW]["model_id"]

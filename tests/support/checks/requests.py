@@ -251,7 +251,7 @@ def check_usage_counts_child_processes(kernel: Kernel) -> None:
     usage = kernel.request("usage_request", {}, channel="control").reply.content
     names = kernel.run(f"print([p.name() for p in psutil.Process({usage['pid']}).children(True)])")
     assert "'sleep'" in names
-    kernel.run("child.kill(); _ = child.wait()")
+    kernel.run("child.kill(); ignored = child.wait()")
 
 
 @feature()

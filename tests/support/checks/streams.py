@@ -96,7 +96,7 @@ def check_writes_below_python(kernel: Kernel) -> None:
 @feature()
 def check_descriptor_output_precedes_idle(kernel: Kernel) -> None:
     for n in range(20):
-        outcome = kernel.execute(f"import os\n_ = os.write(1, b'line {n}\\n')").ok()
+        outcome = kernel.execute(f"import os\nignored = os.write(1, b'line {n}\\n')").ok()
         assert outcome.stdout == f"line {n}\n"
 
 

@@ -79,6 +79,11 @@ def test_a_cell_is_shown_in_one_line() -> None:
     assert "500 ms" in line
 
 
+def test_what_tells_states_apart_is_shown() -> None:
+    assert "-> 42" in render_run(ran("show(x)", "42\n", "same")).plain
+    assert "42" not in render_run(ran("show(x)", "42\n")).plain
+
+
 def test_the_bundled_notebook_tells_the_story() -> None:
     cells = code_cells(bundled("notebooks") / "01_first_steps.ipynb")
     kinds = [kind_of(cell) for cell in cells]
