@@ -73,6 +73,8 @@ except BaseException as _why:
     del _why
 else:
     print("{RIGHT}")
+import sys as _sys
+_sys.stdout.flush()
 """
 
 
@@ -405,14 +407,14 @@ case(
 case(
     "a patched module",
     setup="""
-        import math, json
-        math.tau_half = 3.0; json.dumps_original = json.dumps
-        json.dumps = lambda *a, **k: "patched"
+        import math, textwrap
+        math.tau_half = 3.0; textwrap.original = textwrap.shorten
+        textwrap.shorten = lambda *a, **k: "patched"
     """,
-    disturb="math.tau_half = None; json.dumps = json.dumps_original; math.pi = 3; del math.e",
+    disturb="math.tau_half = None; textwrap.shorten = textwrap.original; math.pi = 3; del math.e",
     check="""
         assert math.tau_half == 3.0 and 3.14 < math.pi < 3.15 and 2.7 < math.e < 2.8
-        assert json.dumps({}) == "patched" and json.dumps_original({}) == "{}"
+        assert textwrap.shorten("a b", 9) == "patched" and textwrap.original("a b", 9) == "a b"
     """,
 )
 case(
@@ -1358,7 +1360,7 @@ case(
         os.kill(os.getpid(), signal.SIGUSR2)
     """,
     disturb="""
-        signal.sigwait({signal.SIGUSR2})
+        signal.sigtimedwait({signal.SIGUSR2}, 1)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR2, signal.SIGUSR1})
     """,
     check="""
@@ -1502,17 +1504,17 @@ case(
 case(
     "warnings: filters and once-only registry",
     setup="""
-        import io, contextlib, warnings
-        warnings.filterwarnings("error", message="battery stop"); filters = list(warnings.filters)
-        def warn(): warnings.warn("battery once", UserWarning)
-        with contextlib.redirect_stderr(io.StringIO()) as first:
-            warnings.simplefilter("default"); warn(); warn()
+        import io, contextlib, types, warnings
+        mod = types.ModuleType("battery_warns")
+        exec("import warnings\\ndef warn(): warnings.warn('battery once')", mod.__dict__)
+        warnings.simplefilter("default"); warnings.filterwarnings("error", message="battery stop")
+        with contextlib.redirect_stderr(io.StringIO()) as first: mod.warn(); mod.warn()
         filters = list(warnings.filters)
     """,
-    disturb="warnings.resetwarnings(); __warningregistry__.clear(); warnings.simplefilter('always')",
+    disturb="warnings.resetwarnings(); mod.__warningregistry__.clear(); filters = None",
     check="""
-        assert warnings.filters == filters and first.getvalue().count("UserWarning") == 2
-        assert any("battery once" in str(key) for key in __warningregistry__)
+        assert warnings.filters == filters and first.getvalue().count("battery once") == 1
+        assert any("battery once" in str(key) for key in mod.__warningregistry__)
     """,
 )
 case(
@@ -1869,7 +1871,7 @@ case(
         assert open("un.txt").read() == "abc" and open("un.bin").read() == "12"
         f.truncate(0); f.close(); g.truncate(0); g.close()
     """,
-    report="un.txt",
+    report="un.txt|un.bin",
 )
 case(
     "a file being read and written",
@@ -2010,6 +2012,25 @@ case(
     check="assert m[:5] == b'hello'",
     refuse="shared",
     report="shared",
+)
+case(
+    "much shared memory, changed at once",
+    setup="import mmap; m = mmap.mmap(-1, 96 << 20); m[:] = b'good' * (24 << 20)",
+    disturb="m[-4:] = b'evil'; m[:4] = b'evil'",
+    check="assert m[:4] == b'good' and m[-4:] == b'good'",
+    refuse="shared",
+    report="shared",
+)
+case(
+    "many open files, read on at once",
+    setup="""
+        import os
+        open("many.txt", "w").write("0123456789" * 100)
+        fds = [os.open("many.txt", os.O_RDONLY) for _ in range(400)]
+        for fd in fds: os.read(fd, 5)
+    """,
+    disturb="for fd in reversed(fds): os.read(fd, 500)",
+    check="assert {os.lseek(fd, 0, os.SEEK_CUR) for fd in fds} == {5}",
 )
 case(
     "private memory",

@@ -21,7 +21,7 @@ class PythonKernelTests(KernelTests):
     code_stderr = "import sys; print('test', file=sys.stderr)"
     completion_samples: ClassVar[list[dict[str, Any]]] = [
         {"text": "zi", "matches": {"zip"}},
-        {"text": "import thre", "matches": {"threading"}},
+        {"text": "import zipap", "matches": {"zipapp"}},
     ]
     complete_code_samples: ClassVar[list[str]] = ["1", "print('a')", "def f():\n  return 1\n\n"]
     incomplete_code_samples: ClassVar[list[str]] = ["print('''a", "def f():\n  x = 1"]
@@ -29,7 +29,7 @@ class PythonKernelTests(KernelTests):
     code_page_something = "zip?"
     code_generate_error = "raise ValueError('no')"
     code_execute_result: ClassVar[list[dict[str, str]]] = [
-        {"code": "1 + 2 + 3", "result": "6"},
+        {"code": "1+2+3", "result": "6"},
         {"code": "[n * n for n in range(1, 4)]", "result": "[1, 4, 9]"},
     ]
     code_display_data: ClassVar[list[dict[str, str]]] = [
@@ -88,13 +88,16 @@ class _Recorder(unittest.TestResult):
 
 
 def _name(test: unittest.TestCase) -> str:
-    return test.id().split("Tests.", 1)[1]
+    """The name without module and class; an error of a class set-up has neither."""
+    return test.id().split("Tests.", 1)[-1]
 
 
 def run_suite(kernel_name: str) -> SuiteOutcome:
     """Run the whole suite against an installed kernel spec."""
     recorder = _Recorder()
+    suite = unittest.TestSuite()
     for case in (PythonKernelTests, PythonWelcomeTests):
         bound = type(case.__name__, (case,), {"kernel_name": kernel_name})
-        unittest.defaultTestLoader.loadTestsFromTestCase(bound).run(recorder)
+        suite.addTest(unittest.defaultTestLoader.loadTestsFromTestCase(bound))
+    suite.run(recorder)
     return SuiteOutcome(passed=frozenset(recorder.passed), failed=recorder.failed)

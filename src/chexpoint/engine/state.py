@@ -97,7 +97,8 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    pass
+    request: Request | None = None
+    """What was running when the end was asked for."""
 
 
 class EngineState:
@@ -342,6 +343,9 @@ class EngineState:
         self.queue.appendleft(root)
 
     def _request_done(self, event: ev.RequestDone) -> None:
+        if isinstance(self.doing, Stopping):
+            self.doing = Stopping()
+            return
         if not isinstance(self.doing, Running) or self.doing.request.seq != event.seq:
             return  # a comm message handled while an async cell runs
         kind = self.doing.request.kind
@@ -536,9 +540,10 @@ class EngineState:
         self.worker_alive, self.worker_pid = False, 0
         match self.doing:
             case Stopping():
-                self._do(ev.Stop())
+                self._stop()
             case Starting(attempt) if attempt >= _MAX_START_ATTEMPTS:
-                self._do(ev.Stop(f"the worker could not be started: {how}"))
+                self._give_up_queue()
+                self._stop(f"the worker could not be started: {how}")
             case Starting(attempt):
                 self._start_worker(attempt + 1)
             case Thawing():
@@ -604,22 +609,39 @@ class EngineState:
             case "interrupt", Running():
                 self._still_interrupted(event.cpu_s)
             case "stop", Stopping():
-                self._do(ev.Stop())
+                self._stop()
             case _:
                 pass
 
     def _shut_down(self) -> None:
+        if isinstance(self.doing, Stopping):
+            return
+        was, self.doing = self.doing, Stopping()
+        ending = WorkerDied("the engine is ending")
+        match was:
+            case Running(request):
+                self.doing = Stopping(request)
+            case Forking(_, ask) | Thawing(_, ask) | Calling(ask):
+                self._finish(ask, error=ending)
+        self._give_up_queue()
+        if self.worker_alive:
+            self._do(ev.AskWorkerToExit(), ev.SetTimer("stop", _STOP_TIMEOUT_S))
+        else:
+            self._stop()
+
+    def _give_up_queue(self) -> None:
         waiting, self.queue = self.queue, deque()
         for item in waiting:
             if isinstance(item, ev.Request):
                 self._do(ev.Abort(item))
-            elif not item.automatic:
+            else:
                 self._finish(item, error=WorkerDied("the engine is ending"))
-        self.doing = Stopping()
-        if self.worker_alive:
-            self._do(ev.AskWorkerToExit(), ev.SetTimer("stop", _STOP_TIMEOUT_S))
-        else:
-            self._do(ev.Stop())
+
+    def _stop(self, how: str = "") -> None:
+        if isinstance(self.doing, Stopping) and self.doing.request is not None:
+            text = "The kernel was shut down while this cell was running."
+            self._do(ev.Fail(self.doing.request, "KernelShutDown", text))
+        self._do(ev.Stop(how))
 
 
 def _title(checkpoint: Checkpoint) -> str:

@@ -23,10 +23,7 @@ def check_main_module(kernel: Kernel) -> None:
         print(inspect.getsource(Mine.method).strip())
         """
     )
-    assert stdout == (
-        "__main__ False True True True\n"
-        'def method(self): return "source"\n'
-    )
+    assert stdout == ('__main__ False True True True\ndef method(self): return "source"\n')
 
 
 @feature()
@@ -135,7 +132,10 @@ def check_configuration(kernel: Kernel) -> None:
     )
     kernel.run("%config InteractiveShell.ast_node_interactivity = 'all'")
     outcome = kernel.execute("1\n2").ok()
-    assert [m.content["data"]["text/plain"] for m in outcome.of_type("execute_result")] == ["1", "2"]
+    assert [m.content["data"]["text/plain"] for m in outcome.of_type("execute_result")] == [
+        "1",
+        "2",
+    ]
     kernel.run("%config InteractiveShell.ast_node_interactivity = 'last_expr'")
 
 

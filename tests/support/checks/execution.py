@@ -132,7 +132,9 @@ def check_chained_and_grouped_errors(kernel: Kernel) -> None:
     )
     assert "KeyError" in text
     assert "direct cause" in text
-    grouped = kernel.execute("raise ExceptionGroup('several', [ValueError('one'), KeyError('two')])")
+    grouped = kernel.execute(
+        "raise ExceptionGroup('several', [ValueError('one'), KeyError('two')])"
+    )
     assert grouped.content["ename"] == "ExceptionGroup"
     assert "several" in grouped.content["evalue"]
 
@@ -236,7 +238,9 @@ def check_events(kernel: Kernel) -> None:
     )
     assert stdout == ""
     kernel.run("1 + 1")
-    kernel.run("events.unregister('pre_run_cell', before); events.unregister('post_run_cell', after)")
+    kernel.run(
+        "events.unregister('pre_run_cell', before); events.unregister('post_run_cell', after)"
+    )
     assert kernel.run("print(order[:2])") == "[('after', True), ('before', '1 + ')]\n"
 
 

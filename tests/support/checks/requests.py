@@ -98,7 +98,9 @@ def check_inspection(kernel: Kernel) -> None:
     assert "The docstring." in brief["data"]["text/plain"]
     assert "# the source" not in brief["data"]["text/plain"]
     assert "# the source" in inspect(kernel, "inspected", 1)["data"]["text/plain"]
-    assert "inspected(" in inspect(kernel, "inspected(3, ")["data"]["text/plain"].replace("\x1b", "")
+    assert "inspected(" in inspect(kernel, "inspected(3, ")["data"]["text/plain"].replace(
+        "\x1b", ""
+    )
     assert inspect(kernel, "no_such_name") == {
         "status": "ok",
         "found": False,

@@ -1,0 +1,193 @@
+"""The engine's protocol, in every order of events and with every death."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chexpoint.engine import events as ev
+from tests.support.engine_world import World
+
+
+class Script:
+    """Requests and asks given to an engine, each once."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.requests = 0
+        self.asks = 0
+
+    def give(self, step: str) -> None:
+        world = self.world
+        if world.stopped:
+            return
+        word, _, ref = step.partition(" ")
+        match word:
+            case "run":
+                self.requests += 1
+                request = ev.Request(self.requests, "execute", ())
+                world.handle(ev.Submitted(request))
+            case "refuse":
+                world.refuse_next = True
+            case "abort":
+                world.handle(ev.QueueAborted())
+            case "interrupt":
+                world.handle(ev.Interrupted(0.0))
+            case "checkpoint":
+                self.ask("checkpoint", name=ref or None)
+            case "restore" | "take" | "evict":
+                self.ask(word, ref=ref)
+            case "stop":
+                world.handle(ev.ShutdownAsked())
+
+    def ask(self, op: str, **args: str | None) -> None:
+        self.asks += 1
+        self.world.handle(ev.Asked(ev.Ask(self.asks, op, args)))  # type: ignore[arg-type]
+
+    def check_all_answered(self) -> None:
+        world = self.world
+        assert set(world.ended) == set(range(1, self.requests + 1)), "a request was lost"
+        assert set(world.answered) == set(range(1, self.asks + 1)), "an ask was lost"
+
+
+STEPS = st.sampled_from(
+    [
+        "run",
+        "checkpoint a",
+        "checkpoint b",
+        "checkpoint",
+        "restore a",
+        "restore root",
+        "restore nowhere",
+        "take a",
+        "take b",
+        "evict a",
+        "refuse",
+        "abort",
+        "interrupt",
+    ]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(steps=st.lists(STEPS, max_size=12), data=st.data())
+def test_any_order_with_any_deaths_leaves_a_working_engine(
+    steps: list[str], data: st.DataObject
+) -> None:
+    world = World()
+    script = Script(world)
+    waiting = list(steps)
+    deaths = 0
+    for _ in range(200):
+        moves = [*world.moves()]
+        if deaths < 4:
+            moves += world.deaths()
+        if waiting:
+            moves.append(("give", waiting[0]))
+        if not moves:
+            break
+        move = data.draw(st.sampled_from(moves))
+        if move[0] == "give":
+            script.give(waiting.pop(0))
+        else:
+            deaths += move in world.deaths()
+            world.play(move)
+        world.check()
+    for step in waiting:
+        script.give(step)
+    world.settle()
+    script.check_all_answered()
+
+
+SCRIPTS = [
+    ["run", "checkpoint a", "run", "restore a", "run"],
+    ["checkpoint a", "run", "take a", "run"],
+    ["checkpoint a", "checkpoint b", "restore a", "restore b"],
+    ["run", "refuse", "checkpoint a", "run"],
+    ["checkpoint a", "run", "stop"],
+]
+
+
+@pytest.mark.parametrize("steps", SCRIPTS, ids=" ".join)
+def test_every_single_death_at_every_moment(steps: list[str]) -> None:
+    """Follow one order, and at each moment let each possible death happen, then settle."""
+    moments = _moments(steps)
+    tried = 0
+    for world, script, rest in moments:
+        for death in world.deaths():
+            other_world, other_script = copy.deepcopy((world, script))
+            other_world.play(death)
+            for step in rest:
+                other_script.give(step)
+            other_world.settle()
+            other_script.check_all_answered()
+            tried += 1
+    assert tried > len(steps)
+
+
+def _moments(steps: list[str]) -> list[tuple[World, Script, list[str]]]:
+    world = World()
+    script = Script(world)
+    waiting = list(steps)
+    found = []
+    while True:
+        found.append((*copy.deepcopy((world, script)), list(waiting)))
+        moves = world.moves()
+        if moves:
+            world.play(moves[0])
+        elif waiting:
+            script.give(waiting.pop(0))
+        else:
+            return found
+
+
+def test_a_worker_that_dies_idle_is_revived_at_its_checkpoint() -> None:
+    world = World()
+    script = Script(world)
+    world.settle()
+    script.give("checkpoint a")
+    world.settle()
+    head = world.state.head
+    world.play(("kill worker", ""))
+    world.settle()
+    assert world.state.head == head
+    assert head is not None
+    assert world.state.held[head].uses == 1
+
+
+def test_without_any_checkpoint_a_fresh_worker_starts() -> None:
+    world = World()
+    world.settle()
+    for checkpoint in list(world.frozen):
+        world.play(("kill checkpoint", checkpoint))
+    world.settle()
+    world.play(("kill worker", ""))
+    world.settle()
+    assert world.state.worker_alive
+    assert [c.name for c in world.state.held.values()] == ["root"]
+
+
+def test_a_worker_that_cannot_start_stops_the_engine() -> None:
+    world = World()
+    for _ in range(2):
+        assert world.worker is not None
+        world.worker.sent.clear()
+        world.play(("kill worker", ""))
+        world.play(("hear worker", ""))
+    assert world.stopped
+
+
+def test_requests_behind_a_failed_one_are_aborted() -> None:
+    world = World()
+    script = Script(world)
+    world.settle()
+    for step in ("run", "run", "run", "abort"):
+        script.give(step)
+    world.settle()
+    assert world.ended == {1: 1, 2: 1, 3: 1}
+    script.give("run")
+    world.settle()
+    assert world.ended[4] == 1

@@ -1,0 +1,257 @@
+"""A world of processes for `EngineState`, in which anything can happen in any order.
+
+The world obeys instructions the way the real processes do: every connection
+keeps its order, and nothing is ordered between two connections.  A *move* is
+one thing that can happen next; which, is the test's choice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from chexpoint.engine import events as ev
+from chexpoint.engine.state import EngineState, Idle
+from chexpoint.model import CheckpointId, Hazard
+
+Move = tuple[str, str]
+
+
+@dataclass
+class Worker:
+    pid: int
+    commands: deque[ev.Instruction] = field(default_factory=deque)
+    sent: deque[ev.Event] = field(default_factory=deque)
+    alive: bool = True
+
+
+@dataclass
+class Frozen:
+    """The process, or line of processes, behind one checkpoint's connection."""
+
+    alive: bool = True
+    thaws: deque[bool] = field(default_factory=deque)
+    sent: deque[ev.Event] = field(default_factory=deque)
+
+
+class World:
+    """Processes, connections, and the engine's state in the middle."""
+
+    def __init__(self) -> None:
+        self.state = EngineState(budget_bytes=10**9)
+        self.pids = iter(range(100, 10**6))
+        self.worker: Worker | None = None
+        self.frozen: dict[CheckpointId, Frozen] = {}
+        self.thawed: deque[ev.Event] = deque()
+        self.thawing: CheckpointId | None = None
+        self.timers: set[ev.TimerName] = set()
+        self.ids: set[CheckpointId] = set()
+        self.ended: dict[int, int] = {}
+        self.answered: dict[int, int] = {}
+        self.holding = False
+        self.stopped = False
+        self.refuse_next = False
+        self.pending_worker: Worker | None = None
+        self.apply(self.state.start())
+
+    # ------------------------------------------------------------ what the engine does
+
+    def handle(self, event: ev.Event) -> None:
+        assert not self.stopped, "nothing may happen after Stop"
+        self.apply(self.state.handle(event))
+
+    def apply(self, instructions: list[ev.Instruction]) -> None:
+        for instruction in instructions:
+            self.obey(instruction)
+
+    def obey(self, instruction: ev.Instruction) -> None:
+        match instruction:
+            case ev.StartWorker():
+                assert self.worker is None, "two workers"
+                self.worker = Worker(next(self.pids))
+                self.worker.sent.append(ev.WorkerReady(self.worker.pid))
+            case ev.Dispatch() | ev.Fork() | ev.Call() | ev.AskWorkerToExit():
+                assert self.worker is not None, f"{instruction} without a worker"
+                if isinstance(instruction, ev.Fork):
+                    assert instruction.checkpoint not in self.ids, "checkpoint id used twice"
+                    self.ids.add(instruction.checkpoint)
+                self.worker.commands.append(instruction)
+            case ev.Thaw(checkpoint, keep):
+                assert self.thawing is None, "two thaws at once"
+                self.thawing = checkpoint
+                frozen = self.frozen.get(checkpoint)
+                if frozen is None or not frozen.alive:
+                    self.thawed.append(ev.ThawFailed(checkpoint))
+                else:
+                    frozen.thaws.append(keep)
+            case ev.Adopt():
+                assert self.pending_worker is not None
+                self.worker, self.pending_worker = self.pending_worker, None
+                self.thawing = None
+            case ev.KillWorker():
+                self.worker = None
+            case ev.Drop(checkpoint):
+                self.frozen.pop(checkpoint, None)
+                if self.thawing == checkpoint:
+                    self.thawing = self.pending_worker = None
+                    self.thawed.clear()
+            case ev.Abort(request) | ev.Fail(request):
+                self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
+            case ev.Answer(ask):
+                self.answered[ask.token] = self.answered.get(ask.token, 0) + 1
+            case ev.Hold():
+                assert not self.holding
+                self.holding = True
+            case ev.Release():
+                assert self.holding, "nothing to release"
+                self.holding = False
+            case ev.SetTimer(name):
+                self.timers.add(name)
+            case ev.ClearTimer(name):
+                self.timers.discard(name)
+            case ev.Stop():
+                self.stopped = True
+            case ev.Note() | ev.Measure():
+                pass
+
+    # ------------------------------------------------------------ what can happen
+
+    def moves(self) -> list[Move]:
+        """Return everything that can happen next, short of a death or a timeout."""
+        found: list[Move] = []
+        worker = self.worker
+        if worker is not None:
+            if worker.alive and worker.commands:
+                found.append(("work", ""))
+            if worker.sent or not worker.alive:
+                found.append(("hear worker", ""))
+        for checkpoint, frozen in self.frozen.items():
+            if frozen.alive and frozen.thaws and not self.thawed and not self.pending_worker:
+                found.append(("thaw", checkpoint))
+            if frozen.sent or not frozen.alive:
+                found.append(("hear checkpoint", checkpoint))
+        if self.thawed:
+            found.append(("hear thawing", ""))
+        return [] if self.stopped else found
+
+    def deaths(self) -> list[Move]:
+        """Return who can be killed now."""
+        found: list[Move] = []
+        if self.stopped:
+            return found
+        if self.worker is not None and self.worker.alive:
+            found.append(("kill worker", ""))
+        if self.pending_worker is not None and self.pending_worker.alive:
+            found.append(("kill thawed", ""))
+        found += [("kill checkpoint", c) for c, f in self.frozen.items() if f.alive]
+        found += [("time out", t) for t in sorted(self.timers)]
+        return found
+
+    def play(self, move: Move) -> None:
+        what, who = move
+        checkpoint = CheckpointId(who)
+        match what:
+            case "work":
+                assert self.worker is not None
+                self._work(self.worker)
+            case "hear worker":
+                self._hear_worker()
+            case "thaw":
+                self._thaw(checkpoint)
+            case "hear checkpoint":
+                frozen = self.frozen[checkpoint]
+                if frozen.sent:
+                    self.handle(frozen.sent.popleft())
+                else:
+                    del self.frozen[checkpoint]
+                    self.handle(ev.CheckpointGone(checkpoint))
+            case "hear thawing":
+                event = self.thawed.popleft()
+                if isinstance(event, ev.ThawFailed):
+                    self.thawing = self.pending_worker = None
+                self.handle(event)
+            case "kill worker":
+                assert self.worker is not None
+                self.worker.alive = False
+                self.worker.commands.clear()
+            case "kill thawed":
+                assert self.pending_worker is not None
+                self.pending_worker.alive = False
+            case "kill checkpoint":
+                self._kill_frozen(checkpoint)
+            case "time out":
+                self.timers.discard(who)  # type: ignore[arg-type]
+                self.handle(ev.TimedOut(who))  # type: ignore[arg-type]
+
+    def _work(self, worker: Worker) -> None:
+        match worker.commands.popleft():
+            case ev.Dispatch(request):
+                self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
+                worker.sent.append(ev.RequestDone(request.seq, seconds=0.001))
+            case ev.Fork(checkpoint):
+                if self.refuse_next:
+                    self.refuse_next = False
+                    reasons = (Hazard(kind="test", what="a test"),)
+                    worker.sent.append(ev.Refused(checkpoint, reasons))
+                else:
+                    frozen = Frozen()
+                    frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
+                    self.frozen[checkpoint] = frozen
+                    worker.sent.append(ev.Forked(checkpoint, 0.001))
+            case ev.Call():
+                worker.sent.append(ev.CallReturned({}))
+            case ev.AskWorkerToExit():
+                worker.alive = False
+
+    def _hear_worker(self) -> None:
+        worker = self.worker
+        assert worker is not None
+        if worker.sent:
+            self.handle(worker.sent.popleft())
+        else:
+            self.worker = None
+            self.handle(ev.WorkerGone("killed"))
+
+    def _thaw(self, checkpoint: CheckpointId) -> None:
+        frozen = self.frozen[checkpoint]
+        kept = frozen.thaws.popleft()
+        self.pending_worker = Worker(next(self.pids))
+        self.thawed.append(ev.Thawed(checkpoint, self.pending_worker.pid, kept))
+        if kept:
+            frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
+        else:
+            frozen.alive = False
+
+    def _kill_frozen(self, checkpoint: CheckpointId) -> None:
+        frozen = self.frozen[checkpoint]
+        frozen.alive = False
+        if frozen.thaws:  # it was told to go live and never did
+            frozen.thaws.clear()
+            self.thawed.append(ev.ThawFailed(checkpoint))
+
+    # ------------------------------------------------------------ how it must end
+
+    def check(self) -> None:
+        """Check what holds at every moment."""
+        for counts in (self.ended, self.answered):
+            assert all(n == 1 for n in counts.values()), "answered twice"
+        for checkpoint in self.state.held:
+            assert checkpoint in self.ids
+
+    def settle(self) -> None:
+        """Let everything happen that will; the engine must come to rest, able to work."""
+        for _ in range(1000):
+            moves = self.moves()
+            if not moves:
+                break
+            self.play(moves[0])
+        else:
+            raise AssertionError("the engine does not come to rest")
+        self.check()
+        if not self.stopped:
+            assert isinstance(self.state.doing, Idle), f"stuck in {self.state.doing}"
+            assert self.worker is not None
+            assert not self.holding
+            assert not self.state.queue
+
+
