@@ -59,7 +59,7 @@ class Kernels:
             with self._start(mode, feature) as kernel:
                 yield kernel
             return
-        kernel = self._shared.pop(mode, None) or self._start(mode, feature)
+        kernel = self._shared.pop(mode) if mode in self._shared else self._start(mode, feature)
         try:
             if mode == "restored":
                 kernel.execute("%chex_restore second").ok()

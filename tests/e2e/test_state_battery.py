@@ -32,7 +32,7 @@ from tests.support.battery import CASES, RIGHT, WARM, WRONG, Case
 pytestmark = pytest.mark.slow
 
 FRESH = "fresh"
-CELL_TIMEOUT_S = 20.0
+CELL_TIMEOUT_S = 12.0
 CASE_TIMEOUT_S = 60.0
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import unittest
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from jupyter_kernel_test import IopubWelcomeTests, KernelTests
+from jupyter_kernel_test import (  # type: ignore[import-untyped]
+    IopubWelcomeTests,
+    KernelTests,
+)
 
-if TYPE_CHECKING:
-    from types import TracebackType
 
-
-class PythonKernelTests(KernelTests):
+class PythonKernelTests(KernelTests):  # type: ignore[misc]
     """The samples that make every test of the suite apply."""
 
     language_name = "python"
@@ -46,7 +46,7 @@ class PythonKernelTests(KernelTests):
     code_clear_output = "from IPython.display import clear_output; clear_output()"
 
 
-class PythonWelcomeTests(IopubWelcomeTests):
+class PythonWelcomeTests(IopubWelcomeTests):  # type: ignore[misc]
     support_iopub_welcome = True
 
 
@@ -59,27 +59,26 @@ class SuiteOutcome:
 
 
 class _Recorder(unittest.TestResult):
+    """Keeps what unittest reports, under the method names that unittest calls."""
+
     def __init__(self) -> None:
         super().__init__()
         self.passed: set[str] = set()
         self.failed: dict[str, str] = {}
 
-    def addSuccess(self, test: unittest.TestCase) -> None:
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
         self.passed.add(_name(test))
 
-    def addError(self, test: unittest.TestCase, err: Any) -> None:
+    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
         self.failed[_name(test)] = self._exc_info_to_string(err, test)  # type: ignore[attr-defined]
 
-    addFailure = addError
+    addFailure = addError  # noqa: N815
 
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
         self.failed[_name(test)] = f"skipped: {reason}"
 
-    def addSubTest(
-        self,
-        test: unittest.TestCase,
-        subtest: unittest.TestCase,
-        err: tuple[type[BaseException], BaseException, TracebackType] | Any,
+    def addSubTest(  # noqa: N802
+        self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any
     ) -> None:
         if err is None:
             self.passed.add(_name(subtest))

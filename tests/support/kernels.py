@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import textwrap
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -264,6 +266,12 @@ class Kernel:
         self._pump(look, what, TIMEOUT_S)
         return found[0]
 
+    def wait_reply(self, request: str) -> Message:
+        """Wait for the reply to a request, which may come before its idle status."""
+        return self.wait_for(
+            lambda m: m.parent_id == request and m.channel in ("shell", "control"), "a reply"
+        )
+
     def wait_published(self, request: str, kind: str, nth: int = 1) -> Message:
         """Wait for the n-th message of a type that is published for a request."""
         return self._wait_nth(lambda m: m.parent_id == request and m.type == kind, kind, nth)
@@ -350,6 +358,9 @@ class Kernel:
     def assert_gone(self) -> None:
         """Assert that no process of this kernel is left."""
         remaining = wait_none_marked(MARK, self._mark, timeout_s=EXIT_TIMEOUT_S)
+        for process in remaining:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         assert not remaining, f"processes outlive the kernel: {remaining}"
 
     def close(self, *, now: bool = False) -> None:

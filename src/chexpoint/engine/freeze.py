@@ -34,23 +34,32 @@ _ALL_SIGNALS = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}
 _OOM_SCORE_FROZEN = 800
 
 
-def fork_detached() -> int:
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """The outcome of `fork_detached`, in either process."""
+
+    middle: int
+    """The pid of the process in between."""
+    is_new: bool
+    """Whether this is the new process."""
+
+
+def fork_detached() -> Fork:
     """Fork a process that becomes the supervisor's child.
 
-    Returns
-    -------
-    The pid of the process in between, to be given to `reap`; 0 in the new process.
+    The caller has to reap the process in between.
     """
     middle = _fork()
     if middle:
-        return middle
+        return Fork(middle, is_new=False)
+    middle = os.getpid()
     try:
         detached = _fork()
     except OSError:
         os._exit(1)
     if detached:
         os._exit(0)
-    return 0
+    return Fork(middle, is_new=True)
 
 
 class ChildSignal:
@@ -106,28 +115,31 @@ class Wake:
     """To be reaped, if a successor was forked."""
 
 
-def wait_frozen(control_fd: int, supervisor: int, keep: set[int]) -> Wake:
+def wait_frozen(control_fd: int, supervisor: int, middle: int, keep: set[int]) -> Wake:
     """Stay frozen until told to go live; does not return in any other case.
 
     To be called in a process made by `fork_detached`.  Descriptors in ``keep``
     are left as they are: their owner replaces them when it goes live.
     """
     try:
-        return _wait_frozen(control_fd, supervisor, keep)
+        return _wait_frozen(control_fd, supervisor, middle, keep)
+    except BrokenPipeError:
+        os._exit(0)  # dropped before it had settled
     except BaseException:
         # Never fall back into the code that forked: it would run in two processes.
         traceback.print_exc(file=sys.__stderr__)
         os._exit(70)
 
 
-def _wait_frozen(control_fd: int, supervisor: int, keep: set[int]) -> Wake:
+def _wait_frozen(control_fd: int, supervisor: int, middle: int, keep: set[int]) -> Wake:
     collecting = gc.isenabled()
     gc.disable()  # a collection would copy every page that holds an object
     signal.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS)
     oom_score = _set_oom_score(_OOM_SCORE_FROZEN)
     control = Link.from_fd(control_fd)
     keep = keep | {control_fd}
-    lost = _settle(control, supervisor, keep)
+    _wait_for_parent(supervisor, middle)
+    lost = _settle(control, keep)
     while True:
         packet = control.receive()
         if packet is None:
@@ -135,17 +147,19 @@ def _wait_frozen(control_fd: int, supervisor: int, keep: set[int]) -> Wake:
         command = packet.command()
         if command["do"] != "thaw":
             continue
-        middle = 0
+        middle = 0  # nothing to reap, unless a successor is forked
         kept = command["keep"]
         if kept:
             try:
-                middle = fork_detached()
+                fork = fork_detached()
             except OSError:
                 kept = False  # no memory for a successor: the checkpoint is used up
             else:
-                if middle == 0:
+                middle = fork.middle
+                if fork.is_new:
                     packet.close_fds()
-                    _settle(control, supervisor, keep)
+                    _wait_for_parent(supervisor, middle)
+                    _settle(control, keep)
                     continue
         control.close()
         _set_oom_score(oom_score)
@@ -154,19 +168,18 @@ def _wait_frozen(control_fd: int, supervisor: int, keep: set[int]) -> Wake:
         return Wake(link_fd=packet.fds[0], kept=kept, lost=lost, middle=middle)
 
 
-def _settle(control: Link, supervisor: int, keep: set[int]) -> list[str]:
+def _settle(control: Link, keep: set[int]) -> list[str]:
     """Become independent of the process this one was forked from, and say so."""
-    _wait_for_parent(supervisor)
     copy_shared_memory()
     lost = privatize(keep)
     control.command(event="frozen", pid=os.getpid(), lost=lost)
     return lost
 
 
-def _wait_for_parent(supervisor: int) -> None:
-    first = os.getppid()
+def _wait_for_parent(supervisor: int, middle: int) -> None:
+    """Wait until the process in between has ended, and end with the supervisor from then on."""
     while (parent := os.getppid()) != supervisor:
-        if parent != first:
+        if parent != middle:
             os._exit(0)  # the supervisor is gone: somebody else inherited us
         time.sleep(0.0002)
     proc.prctl(proc.PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -39,6 +39,7 @@ class Repairs:
         self._executors = list(executors.values())
 
     def after_thaw(self) -> None:
+        threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
         random.setstate(self._random)
         for which, (seconds, interval) in zip(_TIMERS, self._timers, strict=True):
             if seconds:

@@ -266,6 +266,8 @@ class EngineState:
                     checkpoint = self._resolve(ask.args["ref"])
                     if checkpoint.name == ROOT:
                         raise InvalidValue("the root checkpoint is always held")
+                    if checkpoint.id == self._thawing():
+                        raise InvalidValue(f"checkpoint {checkpoint.id} is being restored")
                     self._evict(checkpoint.id)
                     self._do(ev.Answer(ask, checkpoint))
                 case "checkpoint" | "restore" | "take" | "call":
@@ -505,7 +507,7 @@ class EngineState:
 
     def _checkpoint_gone(self, checkpoint: CheckpointId) -> None:
         self._early.pop(checkpoint, None)
-        if isinstance(self.doing, Thawing) and self.doing.checkpoint == checkpoint:
+        if checkpoint == self._thawing():
             # The process going live, or its successor: which, `Thawed` will tell.
             self._successor_lost = True
         else:
@@ -519,6 +521,9 @@ class EngineState:
         self._forget(checkpoint)
         self._do(ev.Measure())
 
+    def _thawing(self) -> CheckpointId | None:
+        return self.doing.checkpoint if isinstance(self.doing, Thawing) else None
+
     def _measured(self, event: ev.Measured) -> None:
         self._held_bytes, self._worker_bytes = event.held_bytes, event.worker_bytes
         for checkpoint, size in event.sizes.items():
@@ -526,8 +531,7 @@ class EngineState:
                 self.held[checkpoint] = replace(self.held[checkpoint], size_bytes=size)
         over_budget = event.held_bytes > self.budget_bytes
         short = self.is_short(event.available_bytes)
-        thawing = self.doing.checkpoint if isinstance(self.doing, Thawing) else None
-        spare = [c for c in self.held.values() if c.name != ROOT and c.id != thawing]
+        spare = [c for c in self.held.values() if c.name != ROOT and c.id != self._thawing()]
         if (over_budget or short) and spare:
             # One at a time, then measure again: pages shared by two checkpoints
             # are freed only with the second, so sizes do not add up.

@@ -10,6 +10,7 @@ addresses.
 from __future__ import annotations
 
 import bisect
+import collections
 import concurrent.futures.thread as pool
 import contextlib
 import os
@@ -30,6 +31,7 @@ _RUNTIME = (*_EVERYWHERE, "python", "libpython", "libgcc", "[vdso]", "chexpoint"
 # that uses it before and after a restore.
 _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython")
 _STACK_BYTES = 8192
+_EXIT_S = 0.02
 
 
 def idle_executor(thread: threading.Thread) -> Any | None:
@@ -97,17 +99,9 @@ def native_thread_hazards() -> list[Hazard]:
     To be called in the parent right after the fork: pools that stop their
     threads before a fork and start them again later (OpenBLAS) are gone by then.
     """
-    python = {t.native_id for t in threading.enumerate()}
-    try:
-        native = [t for t in map(int, os.listdir("/proc/self/task")) if t not in python]
-    except OSError:
-        return []
-    if not native:
-        return []
-    found: dict[str, int] = {}
-    for name in _thread_owners(native):
-        if not name.startswith(_KNOWN_GOOD):
-            found[name] = found.get(name, 0) + 1
+    deadline = time.monotonic() + _EXIT_S
+    while (found := _count_native_threads()) and time.monotonic() < deadline:
+        time.sleep(0.001)  # a thread that was joined just now may still be on its way out
     return [
         Hazard(
             kind="native-threads",
@@ -116,6 +110,17 @@ def native_thread_hazards() -> list[Hazard]:
         )
         for name, count in found.items()
     ]
+
+
+def _count_native_threads() -> dict[str, int]:
+    """Return how many threads each library has that is not known to be safe."""
+    python = {os.getpid(), *(t.native_id for t in threading.enumerate())}
+    try:
+        native = [t for t in map(int, os.listdir("/proc/self/task")) if t not in python]
+    except OSError:
+        return {}
+    owners = collections.Counter(_thread_owners(native) if native else ())
+    return {name: n for name, n in owners.items() if not name.startswith(_KNOWN_GOOD)}
 
 
 def _library(shared_object: str) -> str:

@@ -355,7 +355,7 @@ class Worker:
         repairs.before_fork()
         self._child_signal.block()
         try:
-            middle = fork_detached()
+            fork = fork_detached()
         except OSError as error:
             self._child_signal.unblock()
             os.close(control_fd)
@@ -363,10 +363,10 @@ class Worker:
             what = f"the system refused to fork: {error.strerror}"
             self._refuse(checkpoint, [Hazard(kind="fork", what=what, advice=advice)])
             return
-        if middle == 0:
-            self._freeze(checkpoint, control_fd, repairs)
+        if fork.is_new:
+            self._freeze(checkpoint, control_fd, fork.middle, repairs)
             return
-        self._child_signal.forked(middle)
+        self._child_signal.forked(fork.middle)
         os.close(control_fd)
         hazards = native_thread_hazards()
         if hazards:
@@ -394,11 +394,11 @@ class Worker:
     def _refuse(self, checkpoint: str, hazards: list[Hazard]) -> None:
         self.tell(event="refused", checkpoint=checkpoint, reasons=to_json(hazards))
 
-    def _freeze(self, checkpoint: str, control_fd: int, repairs: Repairs) -> None:
+    def _freeze(self, checkpoint: str, control_fd: int, middle: int, repairs: Repairs) -> None:
         """Be the checkpoint; returns in the process that goes live."""
         self._loop.remove_reader(self.link.fileno())
         self.link.close()
-        wake = wait_frozen(control_fd, self.supervisor, self._loop.own_descriptors())
+        wake = wait_frozen(control_fd, self.supervisor, middle, self._loop.own_descriptors())
         self.link = Link.from_fd(wake.link_fd)
         self._loop.after_fork()
         self._loop.add_reader(wake.link_fd, self._readable)

@@ -60,22 +60,22 @@ def check_curve_over_ipc(kernel: Kernel) -> None:
 
 @feature(own_kernel=True, encrypted=True)
 def check_curve_refuses_plain_clients(kernel: Kernel) -> None:
-    info = kernel.manager.get_connection_info()
+    ports = kernel.manager
     context = zmq.Context()
     try:
-        for name, kind in (
-            ("shell", zmq.DEALER),
-            ("control", zmq.DEALER),
-            ("stdin", zmq.DEALER),
-            ("iopub", zmq.SUB),
-            ("hb", zmq.REQ),
+        for port, kind in (
+            (ports.shell_port, zmq.DEALER),
+            (ports.control_port, zmq.DEALER),
+            (ports.stdin_port, zmq.DEALER),
+            (ports.iopub_port, zmq.SUB),
+            (ports.hb_port, zmq.REQ),
         ):
             socket = context.socket(kind)
             monitor = socket.get_monitor_socket(HANDSHAKE_EVENTS)
-            socket.connect(f"tcp://{info['ip']}:{info[f'{name}_port']}")
-            assert monitor.poll(10_000), f"{name}: neither accepted nor refused"
+            socket.connect(f"tcp://{ports.ip}:{port}")
+            assert monitor.poll(10_000), f"{port}: neither accepted nor refused"
             event = recv_monitor_message(monitor)["event"]
-            assert event != zmq.EVENT_HANDSHAKE_SUCCEEDED, name
+            assert event != zmq.EVENT_HANDSHAKE_SUCCEEDED, port
             socket.disable_monitor()
             monitor.close(linger=0)
             socket.close(linger=0)

@@ -118,15 +118,17 @@ def check_connection_facts(kernel: Kernel) -> None:
         """
     )
     info, path = json.loads(stdout)
-    expected = kernel.manager.get_connection_info()
+    key = kernel.manager.session.key.decode()
     assert path == kernel.manager.connection_file
-    assert info["key"] == expected["key"].decode()
-    assert info["shell_port"] == expected["shell_port"]
-    assert expected["key"].decode() in kernel.run("%connect_info")
+    assert info["key"] == key
+    assert info["shell_port"] == kernel.manager.shell_port
+    assert key in kernel.run("%connect_info")
 
 
 @feature()
 def check_configuration(kernel: Kernel) -> None:
+    """The first line is how libraries tell a notebook from a terminal."""
+    assert kernel.run("print('IPKernelApp' in get_ipython().config)") == "True\n"
     assert kernel.run("print(get_ipython().config['IPKernelApp']['connection_file'])") == (
         f"{kernel.manager.connection_file}\n"
     )

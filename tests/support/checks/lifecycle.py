@@ -55,13 +55,12 @@ def check_restart_while_busy(kernel: Kernel) -> None:
 @feature(own_kernel=True)
 def check_shutdown(kernel: Kernel) -> None:
     request = kernel.send("shutdown_request", {"restart": False}, channel="control")
-    for channel in ("control", "iopub"):
-        reply = kernel.wait_for(
-            lambda m, channel=channel: m.type == "shutdown_reply" and m.channel == channel,
-            f"shutdown_reply on {channel}",
-        )
-        assert reply.content == {"status": "ok", "restart": False}
-        assert reply.parent_id == request
+    replies = [
+        kernel.wait_for(lambda m: m.type == "shutdown_reply" and m.channel == "control", "a reply"),
+        kernel.wait_for(lambda m: m.type == "shutdown_reply" and m.channel == "iopub", "the news"),
+    ]
+    assert [m.content for m in replies] == [{"status": "ok", "restart": False}] * 2
+    assert [m.parent_id for m in replies] == [request] * 2
     assert kernel.wait_exit() == 0
     kernel.assert_gone()
 
@@ -192,8 +191,11 @@ def check_heartbeat_while_busy(kernel: Kernel) -> None:
 
 def crash(kernel: Kernel, code: str, *facts: str) -> None:
     """A cell that ends its process fails, says why, aborts the queue; the kernel serves on."""
-    request = kernel.submit(f"print('last words', flush=True)\n{code}")
+    request = kernel.submit(f"print('last words', flush=True)\nanswer = input()\n{code}")
     queued = kernel.submit("print('must not run')")
+    kernel.wait_input(request)
+    kernel.request("kernel_info_request", {}, channel="control").ok()
+    kernel.answer("")
     outcome = kernel.finish(request)
     assert outcome.stdout == "last words\n"
     assert outcome.content["ename"] == "WorkerDied"
