@@ -30,9 +30,8 @@ pytestmark = pytest.mark.slow
 CELL_TIMEOUT_S = 25.0
 CASE_TIMEOUT_S = 75.0
 THREADS = "3"
-ENVIRONMENT = {
-    name: THREADS
-    for name in (
+ENVIRONMENT = dict.fromkeys(
+    (
         "OMP_NUM_THREADS",
         "OPENBLAS_NUM_THREADS",
         "MKL_NUM_THREADS",
@@ -41,8 +40,9 @@ ENVIRONMENT = {
         "NUMBA_NUM_THREADS",
         "POLARS_MAX_THREADS",
         "LOKY_MAX_CPU_COUNT",
-    )
-}
+    ),
+    THREADS,
+)
 
 WATCHING = """
 import os, threading
@@ -194,7 +194,8 @@ _library(
     """
     import torch.utils.data
     data = torch.utils.data.TensorDataset(torch.arange(64.0))
-    loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context="fork")
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=8, num_workers=2, multiprocessing_context="fork")
     kept = [batch[0] for batch in loader]
     def use():
         kept[0] += 0
@@ -245,7 +246,8 @@ _library(
     "polars group_by",
     "import polars as pl",
     """
-    df = pl.DataFrame({"k": [i % 97 for i in range(200_000)], "v": [float(i) for i in range(200_000)]})
+    n = 200_000
+    df = pl.DataFrame({"k": [i % 97 for i in range(n)], "v": [float(i) for i in range(n)]})
     def use(): return df.group_by("k").agg(pl.col("v").sum()).sort("k")["v"].to_list()
     """,
     refuse="polars",
@@ -260,7 +262,8 @@ _library(
     def use():
         grouped = t.group_by("k", use_threads=True).aggregate([("v", "sum")]).sort_by("k")
         back = pq.read_table("t.parquet", use_threads=True)
-        text = pyarrow.csv.read_csv("t.csv", read_options=pyarrow.csv.ReadOptions(block_size=100_000))
+        blocks = pyarrow.csv.ReadOptions(block_size=100_000)
+        text = pyarrow.csv.read_csv("t.csv", read_options=blocks)
         return grouped["v_sum"].to_pylist() + [pc.sum(back["v"]).as_py(), pc.sum(text["v"]).as_py()]
     """,
 )
@@ -274,7 +277,8 @@ _library(
         new = duckdb.connect(); new.execute("set threads = 3")
         one = new.execute("select sum(i) from range(3000000) r(i)").fetchone()
         new.close()
-        return [r[0] for r in con.execute("select sum(v) from t group by k order by k").fetchall()] + [*one]
+        rows = con.execute("select sum(v) from t group by k order by k").fetchall()
+        return [row[0] for row in rows] + [*one]
     """,
     threads_after=False,
     refuse="duckdb",
@@ -363,7 +367,7 @@ _library(
         return [
             float((t.T @ t).sum()), float(torch.sin(torch.linspace(0, 1, 2_000_000)).sum()),
             float(sklearn.cluster.KMeans(3, n_init=1, random_state=0).fit(x).inertia_),
-            float(lightgbm.train(params, lightgbm.Dataset(x, y, params=params), 4).predict(x).sum()),
+            float(lightgbm.train(params, lightgbm.Dataset(x, y), 4).predict(x).sum()),
             float(xgboost.train({"nthread": 3}, d, 4).predict(d).sum()),
             float((x.T @ x).sum()),
         ]
@@ -375,7 +379,8 @@ _library(
     """
     from concurrent.futures import ThreadPoolExecutor
     pool = ThreadPoolExecutor(3); blocks = [bytes([i]) * 3_000_000 for i in range(12)]
-    def use(): return [int(h[:8], 16) for h in pool.map(lambda b: hashlib.sha1(b).hexdigest(), blocks)]
+    def digest(block): return int(hashlib.sha1(block).hexdigest()[:8], 16)
+    def use(): return list(pool.map(digest, blocks))
     """,
 )
 _library(
@@ -483,7 +488,7 @@ def check_use(engine: Engine, library: Library, *, threads: bool) -> None:
     assert int(said) > 1 or not threads, f"{library.name} uses only one thread"
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: re.sub(r"\W+", "-", library.name))
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda lib: re.sub(r"\W+", "-", lib.name))
 def test_library_works_after_restore_or_is_refused(library: Library, bench: Bench) -> None:
     with bench.engine_with(library.imports) as engine:
         run(engine, library.define)

@@ -60,8 +60,7 @@ class Judge:
         watchdog.start()
         found: dict[str, Verdict] = {}
         try:
-            for way, verdict in self._judge(engine, case):
-                found[way] = verdict
+            found.update(self._judge(engine, case))
         except (ChexError, OSError) as error:
             said = f"after {list(found)}: {type(error).__name__}: {error}"
             found["engine"] = Verdict("wrong", said)

@@ -56,7 +56,7 @@ if __name__ == "__main__":
     os.set_inheritable(link_fd, False)
     supervisor = FaultySupervisor(
         EngineState(budget_bytes=2**30, auto="never"),
-        Spawner(["--Session.key=", "--log-level=ERROR"]),
+        Spawner(["--Session.key=headless"]),
     )
     supervisor.start()
     supervisor.run(PipeFront(Link.from_fd(link_fd)))

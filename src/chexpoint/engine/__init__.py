@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from chexpoint.engine.cell_files import cell_folder, use_cell_folder
     from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
     from chexpoint.engine.headless import Engine
     from chexpoint.engine.message import Codec, Message
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from chexpoint.engine.wire import Channel
 
 _HOME = {
+    "cell_files": ("cell_folder", "use_cell_folder"),
     "events": ("Ask", "Asked", "Event", "Request", "ShutdownAsked", "Submitted"),
     "headless": ("Engine",),
     "message": ("Codec", "Message"),
@@ -66,6 +68,8 @@ __all__ = [
     "Submitted",
     "Supervisor",
     "auto_mode",
+    "cell_folder",
     "default_budget",
     "settings_from",
+    "use_cell_folder",
 ]

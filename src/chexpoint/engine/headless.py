@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from chexpoint import errors
-from chexpoint.engine.message import Codec, Message
+from chexpoint.engine.message import HEADLESS_KEY, Codec, Message
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.errors import EngineClosed, EngineTimeout, ForkRefused, InvalidValue
 from chexpoint.model import (
@@ -77,7 +77,7 @@ class Engine:
         budget_bytes: int | None = None,
         auto: AutoMode = "never",
     ) -> None:
-        self._codec = Codec()
+        self._codec = Codec(HEADLESS_KEY)
         self._tokens = itertools.count(1)
         mine, theirs = Link.pair()
         argv = [sys.executable, str(_RUN_ENGINE), str(theirs.fileno()), auto]
@@ -313,11 +313,10 @@ class _Collector:
         output = {"output_type": kind, **content}
         if self._on_output is not None:
             self._on_output(output)
-        last = self._outputs[-1] if self._outputs else None
-        if kind == "stream" and last and last["output_type"] == "stream":
-            if last["name"] == output["name"]:
-                last["text"] += output["text"]
-                return
+        last = self._outputs[-1] if self._outputs else {}
+        if kind == "stream" and last.get("name") == output["name"]:
+            last["text"] += output["text"]
+            return
         if display is not None:
             self._displays.setdefault(display, []).append(len(self._outputs))
         self._outputs.append(output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import signal
+from typing import Any
 
 
 class ForkableLoop(asyncio.SelectorEventLoop):
@@ -19,16 +20,18 @@ class ForkableLoop(asyncio.SelectorEventLoop):
 
     def own_descriptors(self) -> set[int]:
         """Return the descriptors that `after_fork` replaces."""
-        return {self._ssock.fileno(), self._csock.fileno()}  # type: ignore[attr-defined]
+        loop: Any = self  # what follows is asyncio's own business
+        return {loop._ssock.fileno(), loop._csock.fileno()}
 
     def after_fork(self) -> None:
         """To be called in the process that goes live, before the loop runs again."""
-        self._selector.unregister(self._ssock)  # type: ignore[attr-defined]
-        self._ssock.close()  # type: ignore[has-type]
-        self._csock.close()  # type: ignore[has-type]
-        self._internal_fds -= 1  # type: ignore[attr-defined]
-        self._ssock = self._csock = None
-        self._make_self_pipe()  # type: ignore[attr-defined]
+        loop: Any = self
+        loop._selector.unregister(loop._ssock)
+        loop._ssock.close()
+        loop._csock.close()
+        loop._internal_fds -= 1
+        loop._ssock = loop._csock = None
+        loop._make_self_pipe()
         asyncio.set_event_loop(self)  # Python 3.12 resets it in forked children
         if getattr(self, "_signal_handlers", None):
-            signal.set_wakeup_fd(self._csock.fileno())  # type: ignore[attr-defined]
+            signal.set_wakeup_fd(loop._csock.fileno())

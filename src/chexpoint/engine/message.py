@@ -19,6 +19,8 @@ from chexpoint.errors import InvalidValue
 
 DELIMITER = b"<IDS|MSG>"
 PROTOCOL = "5.4"
+HEADLESS_KEY = b"headless"
+"""Signs the messages of headless engines, which never leave a pair of sockets."""
 
 
 @dataclass(frozen=True, slots=True)

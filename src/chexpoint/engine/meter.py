@@ -42,8 +42,8 @@ class Meter:
     def _run(self) -> None:
         while True:
             with self._ready:
-                self._ready.wait_for(lambda: self._wanted is not None)
-                assert self._wanted is not None
+                while self._wanted is None:
+                    self._ready.wait()
                 (worker, checkpoints), self._wanted = self._wanted, None
             started = time.monotonic()
             measured = measure(worker, checkpoints)

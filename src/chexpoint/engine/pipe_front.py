@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.message import Codec
+from chexpoint.engine.message import HEADLESS_KEY, Codec
 from chexpoint.engine.supervisor import FrontEvent, InterruptAsked
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.model import to_json
@@ -20,7 +20,7 @@ class PipeFront:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._codec = Codec()
+        self._codec = Codec(HEADLESS_KEY)
         self._seq = itertools.count(1)
         self._closed = False
 

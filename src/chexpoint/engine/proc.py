@@ -72,9 +72,23 @@ def mapped_files(containing: str) -> set[str]:
 
 def children(pid: int) -> list[int]:
     """Return the direct children of a process, zombies included."""
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
+        return _children_by_scanning(pid)
     found: list[int] = []
     for task in _listdir(f"/proc/{pid}/task"):
         found.extend(int(child) for child in _read(f"/proc/{pid}/task/{task}/children").split())
+    return found
+
+
+def _children_by_scanning(pid: int) -> list[int]:
+    """Look at every process: some kernels are built without the list of children."""
+    found = []
+    for name in _listdir("/proc"):
+        if name.isdigit():
+            stat = _read(f"/proc/{name}/stat")
+            fields = stat[stat.rfind(")") + 2 :].split()
+            if len(fields) > 1 and int(fields[1]) == pid:
+                found.append(int(name))
     return found
 
 

@@ -80,7 +80,7 @@ def _revive_executor(executor: Any) -> None:
 def _forget_tqdm_monitor() -> None:
     for name in ("tqdm.std", "tqdm"):
         tqdm = getattr(sys.modules.get(name), "tqdm", None)
-        if getattr(tqdm, "monitor", None) is not None:
+        if tqdm is not None and getattr(tqdm, "monitor", None) is not None:
             tqdm.monitor = None
 
 

@@ -9,8 +9,7 @@ del sys.path[0]
 from chexpoint.engine.spawn import Spawner  # noqa: E402
 
 os.set_inheritable(int(sys.argv[1]), False)
-# No key: messages never leave the pair of sockets.
-_spawner = Spawner(["--Session.key=", "--log-level=ERROR", "--ext=chexpoint"])
+_spawner = Spawner(["--Session.key=headless", "--ext=chexpoint"])
 _spawner.start_ahead()
 
 from chexpoint.engine.serve import main  # noqa: E402

@@ -21,6 +21,7 @@ def main(argv: list[str], spawner: Spawner) -> None:
         auto=auto,
         reserve_bytes=settings.reserve_bytes,
         missing=settings.missing,
+        can_fork=settings.can_fork,
     )
     supervisor = Supervisor(state, spawner)
     supervisor.start()

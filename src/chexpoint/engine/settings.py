@@ -24,6 +24,8 @@ class Settings:
     auto: AutoMode
     missing: tuple[str, ...]
     """What this machine lacks, one sentence each."""
+    can_fork: bool
+    """Whether checkpoints can be taken at all."""
 
 
 def default_budget() -> Bytes:
@@ -54,22 +56,26 @@ def settings_from(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             auto = auto_mode(text)
     except InvalidValue as error:
         wrong.append(f"CHEX_AUTO: {error}")
+    missing, can_fork = _look_around()
     settings = Settings(
         budget_bytes=budget or default_budget(),
         reserve_bytes=int(proc.available_bytes() * _RESERVE_SHARE),
         auto=auto,
-        missing=tuple(missing_capabilities()),
+        missing=tuple(missing),
+        can_fork=can_fork,
     )
     return settings, wrong
 
 
-def missing_capabilities() -> list[str]:
-    """Return what CHEX cannot do here, in sentences."""
-    missing = []
-    if not os.path.isdir("/proc/self/task"):
+def _look_around() -> tuple[list[str], bool]:
+    """Return what CHEX lacks here, in sentences, and whether it can checkpoint all the same."""
+    missing, can_fork = [], True
+    if not os.path.isdir("/proc/self/task") or not os.path.exists("/proc/self/maps"):
         missing.append("/proc is not readable: hazards cannot be seen, so no checkpoints are taken")
+        can_fork = False
     elif proc.memory(os.getpid()) is None:
         missing.append("/proc/PID/smaps_rollup is not readable: checkpoint sizes are estimates")
     if not proc.prctl(proc.PR_SET_CHILD_SUBREAPER, 1):
         missing.append("this process cannot adopt orphans: no checkpoints are taken")
-    return missing
+        can_fork = False
+    return missing, can_fork

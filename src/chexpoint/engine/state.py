@@ -112,6 +112,7 @@ class EngineState:
         rule: HoldingRule | None = None,
         reserve_bytes: Bytes = 0,
         missing: tuple[str, ...] = (),
+        can_fork: bool = True,
     ) -> None:
         self.doing: Starting | Idle | Running | Forking | Thawing | Calling | Stopping = Starting()
         self.worker_alive = False
@@ -125,6 +126,7 @@ class EngineState:
         self._rule = rule or HoldingRule()
         self._reserve_bytes = reserve_bytes
         self._missing = missing
+        self._can_fork = can_fork
         self._aborted: set[int] = set()
         self._after_cell: list[Ask] = []
         self._cell_asks = 0
@@ -153,7 +155,7 @@ class EngineState:
         self._start_worker(attempt=1)
         return self._out
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, PLR0912 - a flat table
         """Take one event and return what has to be done, in order."""
         self._out = []
         match event:
@@ -284,9 +286,9 @@ class EngineState:
             self._usable(ask.args["ref"])
             if ask.from_cell and any(a.op in {"restore", "take"} for a in self._after_cell):
                 raise InvalidValue("this cell already restores another checkpoint")
-        elif ask.op == "checkpoint" and (name := ask.args.get("name")):
-            if _RESERVED_NAME.fullmatch(name):
-                raise InvalidValue(f"'{name}' is how CHEX names checkpoints: choose another name")
+        name = ask.args.get("name") or ""
+        if ask.op == "checkpoint" and _RESERVED_NAME.fullmatch(name):
+            raise InvalidValue(f"'{name}' is how CHEX names checkpoints: choose another name")
 
     def _enqueue(self, ask: Ask) -> None:
         if not ask.from_cell:
@@ -403,6 +405,10 @@ class EngineState:
         self._cells, self._seconds = 0, 0.0
 
     def _fork(self, ask: Ask) -> None:
+        if not self._can_fork:
+            self.refused = tuple(Hazard(kind="machine", what=text) for text in self._missing)
+            self._finish(ask, error=ForkRefused(self.refused))
+            return
         self._serial += 1
         checkpoint = CheckpointId(f"c{self._serial}")
         self.doing = Forking(checkpoint, ask)

@@ -370,7 +370,7 @@ class Supervisor:
 
     # ------------------------------------------------------------ what is to be done
 
-    def _do(self, instructions: Iterable[ev.Instruction]) -> None:
+    def _do(self, instructions: Iterable[ev.Instruction]) -> None:  # noqa: C901, PLR0912 - a table
         for instruction in instructions:
             match instruction:
                 case ev.StartWorker():
@@ -416,7 +416,11 @@ class Supervisor:
                     self._stop = instruction
 
     def _start_worker(self) -> None:
-        self._pid, sock = self._spawner.start()
+        try:
+            self._pid, sock = self._spawner.start()
+        except OSError as error:
+            self._handle(ev.WorkerGone(error.strerror or str(error)))
+            return
         self._link = Link(sock)
         self._outgoing.clear()
 

@@ -36,7 +36,7 @@ _EXIT_S = 0.02
 
 def idle_executor(thread: threading.Thread) -> Any | None:
     """Return the ThreadPoolExecutor a thread belongs to, if all of that is idle."""
-    if thread not in pool._threads_queues:  # type: ignore[attr-defined]
+    if thread not in pool._threads_queues:
         return None
     args = getattr(thread, "_args", ())
     executor = args[0]() if args and callable(args[0]) else None
@@ -167,7 +167,8 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
 def _thread_libraries(
     thread: int, memory: int, code: list[tuple[int, int, str]], starts: list[int]
 ) -> tuple[str, list[str]]:
-    comm, libraries = "?", []
+    comm = "?"
+    libraries: list[str] = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/self/task/{thread}/comm") as file:
             comm = file.read().strip()

@@ -1,7 +1,7 @@
 """The worker process: runs the cells, forks checkpoints, comes back from them.
 
-Started by the supervisor through ``run_worker.py``, with pipes as standard output and error.  It has one
-thread and no ZMQ context.
+Started by the supervisor through ``run_worker.py``, with pipes as standard
+output and error.  It has one thread and no ZMQ context.
 
 Requests arrive as ordinary Jupyter frames and are handled by the event loop.
 Commands of our own stop the loop first, because a fork inside a running loop
@@ -20,13 +20,14 @@ import sys
 import threading
 import time
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from IPython.core.getipython import get_ipython
 from ipykernel.jsonutil import json_clean
 from ipykernel.kernelapp import IPKernelApp
+from IPython.core.getipython import get_ipython
 
 from chexpoint.engine import proc
+from chexpoint.engine.cell_files import use_cell_folder
 from chexpoint.engine.descriptors import open_descriptors
 from chexpoint.engine.effects import Signature, WriteWatch, signature
 from chexpoint.engine.freeze import ChildSignal, fork_detached, wait_frozen
@@ -36,10 +37,9 @@ from chexpoint.engine.output import WorkerStream, flusher
 from chexpoint.engine.repairs import Repairs
 from chexpoint.engine.threads import native_thread_hazards
 from chexpoint.engine.wire import Channel, Link, Packet
-from chexpoint.engine.worker_kernel import WorkerKernel, fix_cell_folder
+from chexpoint.engine.worker_kernel import WorkerKernel
 from chexpoint.errors import EngineError
 from chexpoint.model import Hazard, to_json
-
 
 # A burst of cells is written to the history once.
 _HISTORY_DELAY_S = 0.5
@@ -86,6 +86,9 @@ class Outlet:
 
 class WorkerApp(IPKernelApp):
     """ipykernel's application without sockets, threads and connection file."""
+
+    if TYPE_CHECKING:  # a trait that is never None here
+        profile_dir: Any
 
     name = "ipython-kernel"
     kernel_class = WorkerKernel
@@ -165,7 +168,7 @@ class Worker:
         self.app = app
         self.kernel = app.kernel
         self.shell = app.kernel.shell
-        fix_cell_folder(self.supervisor)
+        use_cell_folder(self.supervisor)
         self._history().release()
         self._writes = WriteWatch(ignored=[str(app.profile_dir.location)])
         self._writes.start()
@@ -435,7 +438,7 @@ def current() -> Worker | None:
 
 
 def main(argv: list[str]) -> None:
-    """Run a worker; ``argv`` is the link's descriptor, the supervisor's pid, ipykernel's options."""
+    """Run a worker; ``argv`` is the link's descriptor, the supervisor's pid, and options."""
     link_fd, supervisor = int(argv[0]), int(argv[1])
     proc.prctl(proc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != supervisor:

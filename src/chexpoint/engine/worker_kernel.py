@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import signal
 import sys
@@ -17,12 +16,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
-from IPython.core.history import HistoryManager
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.jsonutil import json_clean
 from ipykernel.utils import _async_in_context
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.error import UsageError
+from IPython.core.history import HistoryManager
 from tornado.ioloop import IOLoop
 from traitlets import Any as AnyTrait
 from traitlets import Type
@@ -92,7 +91,7 @@ class WorkerShell(ZMQInteractiveShell):
 
     def init_history(self) -> None:
         self.history_manager = WorkerHistory(shell=self, parent=self)
-        self.configurables.append(self.history_manager)
+        self.configurables.append(self.history_manager)  # type: ignore[arg-type]
 
     def enable_gui(self, gui: str | None = None) -> Any:
         if gui not in _GUI_FREE:
@@ -113,6 +112,9 @@ class WorkerKernel(IPythonKernel):
     shell_class = Type(WorkerShell)
     _supports_kernel_subshells = False
     chex_worker: Worker
+    if TYPE_CHECKING:  # traits that are never None here
+        shell: Any
+        session: Any
     _info: dict[str, Any] | None = None
 
     @property
@@ -200,10 +202,10 @@ class WorkerKernel(IPythonKernel):
         except KeyboardInterrupt:
             raise KeyboardInterrupt("Interrupted by user") from None
         try:
-            _, frames = self.session.feed_identities(frames, copy=True)
-            value = str(self.session.deserialize(frames, copy=True)["content"]["value"])
+            _, parts = self.session.feed_identities(frames, copy=True)
+            value = str(self.session.deserialize(parts, copy=True)["content"]["value"])
         except Exception:
-            self.log.error("Bad input_reply: %s", parent)
+            self.log.exception("Bad input_reply: %s", parent)
             value = ""
         if value == "\x04":
             raise EOFError
@@ -214,21 +216,3 @@ class WorkerKernel(IPythonKernel):
 
     async def _at_shutdown(self) -> None:
         """The supervisor broadcasts the shutdown."""
-
-
-def cell_folder(pid: int) -> str:
-    """Return where cell sources are put for the debugger; the same for all restored workers."""
-    import tempfile
-
-    return os.path.join(tempfile.gettempdir(), f"ipykernel_{pid}")
-
-
-def fix_cell_folder(pid: int) -> None:
-    """Name cell files after the supervisor: the worker's own pid changes with each restore."""
-    import ipykernel.compiler as compiler
-
-    folder = cell_folder(pid)
-    compiler.get_tmp_directory = lambda: folder
-    debugger = sys.modules.get("ipykernel.debugger")
-    if debugger is not None:
-        debugger.get_tmp_directory = compiler.get_tmp_directory  # type: ignore[attr-defined]

@@ -7,6 +7,6 @@ import sys
 if sys.path and sys.path[0] in {"", os.getcwd()}:
     del sys.path[0]
 
-from chexpoint.kernel.launch import launch  # noqa: E402
+from chexpoint.kernel.launch import launch
 
 sys.exit(launch(sys.argv[1:]))

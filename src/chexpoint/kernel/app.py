@@ -22,6 +22,7 @@ def run(spec: ConnectionSpec, spawner: Spawner) -> None:
         auto=settings.auto,
         reserve_bytes=settings.reserve_bytes,
         missing=settings.missing,
+        can_fork=settings.can_fork,
     )
     supervisor = Supervisor(state, spawner)
     supervisor.start()

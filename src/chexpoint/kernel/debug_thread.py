@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from chexpoint.engine import cell_folder, use_cell_folder
+
 _ALWAYS_ASKED = {"inspectVariables", "modules"}
 _ASKED_WHEN_RUNNING = {"variables", "richInspectVariables"}
 
@@ -76,7 +78,10 @@ class DebugThread:
             if not future.done():
                 future.set_result(result)
 
-        self._ask_worker(args, lambda r: self._loop.call_soon_threadsafe(resolve, r))
+        def on_result(result: Any) -> None:
+            self._loop.call_soon_threadsafe(resolve, result)
+
+        self._ask_worker(args, on_result)
         return await future
 
     def _run(self) -> None:
@@ -101,12 +106,10 @@ def _make_debugger(thread: DebugThread) -> Any:
     from tornado.ioloop import IOLoop
     from zmq.eventloop.zmqstream import ZMQStream
 
-    from chexpoint.engine.worker_kernel import cell_folder, fix_cell_folder
-
-    fix_cell_folder(os.getpid())
+    use_cell_folder(os.getpid())
     stream = ZMQStream(zmq.Context().socket(zmq.STREAM), IOLoop.current())
 
-    class RemoteDebugger(Debugger):  # type: ignore[misc]
+    class RemoteDebugger(Debugger):
         """ipykernel's debugger for a worker in another process."""
 
         async def process_request(self, message: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ import queue
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import zmq
 
@@ -19,6 +19,7 @@ from chexpoint.engine import (
     Channel,
     Codec,
     Event,
+    FrontEvent,
     InputReply,
     InterruptAsked,
     Message,
@@ -51,7 +52,7 @@ class ZmqFront:
         self._poller = zmq.Poller()
         for zmq_socket in sockets.by_name.values():
             self._poller.register(zmq_socket, zmq.POLLIN)
-        self._polled: dict[int, int] = {}
+        self._polled: dict[int, zmq.PollEvent] = {}
         self._kernel_info: Mapping[str, Any] | None = None
         self._waiting_for_info: list[Message] = []
         self._wants_input = False
@@ -67,7 +68,7 @@ class ZmqFront:
     # ------------------------------------------------------------ in
 
     def wait(self, readers: Sequence[int], writers: Sequence[int], timeout_s: float) -> set[int]:
-        wanted = dict.fromkeys(readers, zmq.POLLIN)
+        wanted: dict[int, zmq.PollEvent] = dict.fromkeys(readers, zmq.POLLIN)
         for fd in writers:
             wanted[fd] = zmq.POLLIN | zmq.POLLOUT
         if wanted != self._polled:
@@ -80,7 +81,7 @@ class ZmqFront:
         ready = {item for item, _ in self._poller.poll(int(timeout_s * 1000) + 1)}
         return {item for item in ready if isinstance(item, int)}
 
-    def incoming(self) -> Iterator[Event | InterruptAsked]:
+    def incoming(self) -> Iterator[FrontEvent]:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_reader, 4096)
         while not self._inbox.empty():
@@ -118,7 +119,7 @@ class ZmqFront:
                 idents = [frame[1:]] if frame[1:] else []
                 self._send("iopub", self._codec.build("iopub_welcome", content, idents=idents))
 
-    def _stdin(self) -> Iterator[Event]:
+    def _stdin(self) -> Iterator[FrontEvent]:
         for frames in self._received("stdin"):
             if self._wants_input:  # else it answers a question that was given up
                 self._wants_input = False
@@ -126,7 +127,7 @@ class ZmqFront:
 
     def _shell(self) -> Iterator[Event]:
         for message in self._parsed("shell"):
-            kind = "other"
+            kind: Literal["execute", "comm", "other"] = "other"
             if message.type == "execute_request":
                 kind = "execute"
             elif message.type in _COMMS:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
@@ -15,6 +14,9 @@ from IPython.display import display
 from chexpoint.errors import ChexError
 from chexpoint.magics.status_view import StatusView
 from chexpoint.model import Status, format_size, parse_size, status_from_json, to_json
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
 
 _RESTORES = re.compile(r"chex_(restore|checkout)\b")
 _COMPLETED = r"^%?chex_(restore|checkout|evict)\b"
@@ -139,7 +141,8 @@ class ChexMagics(Magics):
 
     def _cell(self) -> str:
         """Return the source of the running cell."""
-        parent = self.shell.kernel.get_parent("shell")
+        kernel: Any = getattr(self.shell, "kernel", None)
+        parent = kernel.get_parent("shell") if kernel is not None else {}
         return str(parent.get("content", {}).get("code", ""))
 
     def _status(self) -> Status:

@@ -24,20 +24,23 @@ class StatusView:
             f"cell [{checkpoint.execution_count}]" if checkpoint.execution_count else "start",
             format_seconds(checkpoint.cost_s),
             format_size(checkpoint.size_bytes),
-            f"{checkpoint.uses}×",
+            f"{checkpoint.uses}x",
             "; ".join(notes),
         )
 
     def _lines(self) -> list[str]:
         status = self._status
         since = f"{status.cells_since_head} cell{'s' if status.cells_since_head != 1 else ''}"
-        lines = [
+        live = (
             f"live state: process {status.worker_pid}, {format_size(status.worker_bytes)},"
             f" {since} ({format_seconds(status.seconds_since_head)}) after"
-            f" {status.head or 'its start'}",
+            f" {status.head or 'its start'}"
+        )
+        held = (
             f"checkpoints: {len(status.checkpoints)} hold {format_size(status.held_bytes)}"
-            f" of {format_size(status.budget_bytes)}; automatic: {status.auto}",
-        ]
+            f" of {format_size(status.budget_bytes)}; automatic: {status.auto}"
+        )
+        lines = [live, held]
         lines += [f"last checkpoint refused: {hazard}" for hazard in status.refused]
         lines += [f"missing here: {text}" for text in status.missing]
         return lines

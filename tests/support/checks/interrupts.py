@@ -62,7 +62,9 @@ def check_interrupt_subprocess(kernel: Kernel) -> None:
         """,
     )
     assert outcome.content["ename"] == "KeyboardInterrupt"
-    assert kernel.run("print(child.wait())") == "-2\n"
+    # Its status may be lost to user code: the interrupt can fall between the wait and its result.
+    kernel.run("child.wait();")
+    assert not any("sleep" in process.command for process in kernel.processes())
 
 
 @feature()
