@@ -48,7 +48,7 @@ class Case:
     """What the reason of a refusal must say (a pattern); empty: it must not be refused."""
     report: tuple[str, ...] = ()
     """What the warnings of a restore must say (patterns); empty: there must be none."""
-    cleanup: str = ""
+    cleanup: tuple[str, ...] = ()
     """Ends what a refused case has started, so that it does not outlive the case."""
 
     @property
@@ -91,12 +91,12 @@ def _cells(code: str | Iterable[str]) -> tuple[str, ...]:
 CASES: list[Case] = []
 
 WARM = {
-    "namespace": "import numpy, pandas",
-    "aliasing": "import numpy, pandas",
-    "unpicklable": "import numpy, pandas, matplotlib.figure, matplotlib.backends.backend_agg",
-    "process state": "import numpy, pandas",
+    "namespace": "import numpy",
+    "aliasing": "import numpy",
+    "unpicklable": "import numpy",
+    "process state": "import numpy",
     "shared with the system": "import numpy, multiprocessing.pool, concurrent.futures.process",
-    "files on disk": "import numpy, pandas, pyarrow, sqlite3",
+    "files on disk": "import sqlite3",
     "progress bars": "import tqdm",
 }
 """What each group imports once, before its first case."""
@@ -122,7 +122,7 @@ def _group(name: str) -> Callable[..., None]:
                 check=_cells(check)[0],
                 refuse=refuse,
                 report=(report,) if isinstance(report, str) else report,
-                cleanup=_cells(cleanup)[0],
+                cleanup=_cells(cleanup) if cleanup else (),
             )
         )
 

@@ -9,9 +9,12 @@ and a kernel's start-up time is spent importing.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# Not from typing, which takes longer to import than the rest of what starts a worker.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from chexpoint.engine.cell_files import cell_folder, use_cell_folder
     from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
     from chexpoint.engine.headless import Engine
@@ -41,7 +44,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     for module, names in _HOME.items():
         if name in names:
             return getattr(import_module(f"chexpoint.engine.{module}"), name)

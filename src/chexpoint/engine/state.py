@@ -133,6 +133,7 @@ class EngineState:
         self._async_cell = False
         self._restored_from: CheckpointId | None = None
         self._successor_lost = False
+        self._root_due = False
         self._interrupt_cpu_s = 0.0
         self._serial = 0
         # Evicted checkpoints stay here: they are still ancestors, and ids are never reused.
@@ -228,7 +229,14 @@ class EngineState:
         self._out.extend(instructions)
 
     def _pump(self) -> None:
-        while isinstance(self.doing, Idle) and self.queue:
+        while isinstance(self.doing, Idle) and (self.queue or self._root_due):
+            first = self.queue[0] if self.queue else None
+            is_harmless = isinstance(first, ev.Request) and first.kind == "other"
+            if self._root_due and not is_harmless:
+                # The fresh interpreter is the way back when everything else is gone.
+                self._root_due = False
+                self._fork(ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
+                continue
             item = self.queue.popleft()
             if isinstance(item, ev.Request):
                 if item.seq in self._aborted:
@@ -342,9 +350,7 @@ class EngineState:
         self._new_position(head=None, execution_count=0)
         self.doing = Idle()
         self._do(ev.ClearTimer("start"))
-        # The fresh interpreter is the way back when everything else is gone.
-        root = ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True)
-        self.queue.appendleft(root)
+        self._root_due = True
 
     def _request_done(self, event: ev.RequestDone) -> None:
         if isinstance(self.doing, Stopping):

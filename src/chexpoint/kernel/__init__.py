@@ -1,5 +1,1 @@
-"""The CHEX kernel: the engine behind Jupyter's sockets."""
-
-from chexpoint.kernel.launch import launch
-
-__all__ = ["launch"]
+"""The CHEX kernel: the engine behind Jupyter's sockets; ``python -m chexpoint.kernel``."""

@@ -6,17 +6,17 @@ import os
 import sys
 
 from chexpoint.engine import EngineState, Spawner, Supervisor, settings_from
-from chexpoint.kernel.connection import ConnectionSpec
+from chexpoint.kernel.connection import read_connection_file
 from chexpoint.kernel.sockets import bind
 from chexpoint.kernel.zmq_front import ZmqFront
 
 
-def run(spec: ConnectionSpec, spawner: Spawner) -> None:
+def run(connection_file: str, spawner: Spawner) -> None:
     """Serve Jupyter clients until the kernel is shut down."""
     settings, wrong = settings_from(os.environ)
     for line in wrong:
         print(f"chex: {line}", file=sys.stderr)
-    front = ZmqFront(bind(spec))
+    front = ZmqFront(bind(read_connection_file(connection_file)))
     state = EngineState(
         budget_bytes=settings.budget_bytes,
         auto=settings.auto,

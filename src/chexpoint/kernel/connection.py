@@ -23,11 +23,6 @@ class ConnectionSpec:
     info: dict[str, Any]
 
     @property
-    def has_ports(self) -> bool:
-        """Whether nothing is left for the kernel to choose."""
-        return all(self.info.get(f"{name}_port") for name in CHANNELS)
-
-    @property
     def key(self) -> bytes:
         return str(self.info.get("key", "")).encode()
 
@@ -43,15 +38,15 @@ class ConnectionSpec:
             json.dump(info, out, indent=2)
 
 
-def read_connection_file(path: str | None) -> ConnectionSpec:
-    """Return what a connection file asks for, or a new one where there is none.
+def read_connection_file(path: str) -> ConnectionSpec:
+    """Return what a connection file asks for, or a new key and no ports where there is none.
 
     Raises
     ------
     InvalidValue
         If the file is there but cannot be understood.
     """
-    file = Path(path) if path else _new_connection_file()
+    file = Path(path)
     if not file.exists():
         key = uuid.uuid4().hex
         info = {"ip": "127.0.0.1", "transport": "tcp", "key": key}
@@ -63,11 +58,3 @@ def read_connection_file(path: str | None) -> ConnectionSpec:
     except (OSError, ValueError, AttributeError) as error:
         raise InvalidValue(f"the connection file {file} cannot be used: {error}") from error
     return ConnectionSpec(str(file), {"ip": "127.0.0.1", "transport": "tcp", **loaded})
-
-
-def _new_connection_file() -> Path:
-    from jupyter_core.paths import jupyter_runtime_dir
-
-    folder = Path(jupyter_runtime_dir())
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder / f"kernel-{os.getpid()}.json"

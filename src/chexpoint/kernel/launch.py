@@ -1,23 +1,28 @@
-"""The first moments of a kernel: start the worker, then load everything else beside it."""
+"""The first moments of a kernel: start the worker, then load everything else beside it.
 
+Until the worker is started, every import delays the user.
+"""
+
+import os
 import sys
 
 from chexpoint.engine import Spawner
-from chexpoint.errors import ChexError
-from chexpoint.kernel.connection import read_connection_file
 
 
 def launch(argv: list[str]) -> int:
     """Run a kernel until it is shut down; return the exit code."""
     file, rest = split_options(argv)
-    try:
-        spec = read_connection_file(file)
-        spawner = Spawner(["-f", spec.file, "--ext=chexpoint", *rest])
-        if spec.has_ports:  # else the worker would not learn which were chosen
-            spawner.start_ahead()
-        from chexpoint.kernel.app import run
+    if file is None:
+        file = _new_connection_file()
+    spawner = Spawner(["-f", file, "--ext=chexpoint", *rest])
+    if _has_ports(file):  # else the worker would not learn which were chosen
+        spawner.start_ahead()
 
-        run(spec, spawner)
+    from chexpoint.errors import ChexError
+    from chexpoint.kernel.app import run
+
+    try:
+        run(file, spawner)
     except ChexError as error:
         print(f"chex: {error}", file=sys.stderr)
         return error.exit_code
@@ -36,3 +41,22 @@ def split_options(argv: list[str]) -> tuple[str | None, list[str]]:
         else:
             rest.append(word)
     return file, rest
+
+
+def _has_ports(file: str) -> bool:
+    import json
+
+    try:
+        with open(file) as opened:
+            info = json.load(opened)
+        return all(info[f"{name}_port"] for name in ("shell", "control", "stdin", "iopub", "hb"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False  # what is wrong with it will be said when it is read
+
+
+def _new_connection_file() -> str:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    folder = jupyter_runtime_dir()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.join(folder, f"kernel-{os.getpid()}.json")
