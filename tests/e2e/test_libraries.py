@@ -511,6 +511,7 @@ def test_library_works_after_restore_or_is_refused(library: Library, bench: Benc
         check_use(engine, library, threads=library.threads_after)
         engine.take("used")
         check_use(engine, library, threads=library.threads_after)
+        engine.evict("used again")
 
 
 DEADLOCK = """

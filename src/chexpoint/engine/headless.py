@@ -38,6 +38,7 @@ from chexpoint.model import (
 _RUN_ENGINE = Path(__file__).with_name("run_engine.py")
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
+_INTERRUPT_TIMEOUT_S = 10.0
 _OUTPUTS = {"stream", "display_data", "execute_result", "error"}
 
 Output = dict[str, Any]
@@ -159,7 +160,7 @@ class Engine:
                         f"the cell did not end in {timeout_s} s, nor when interrupted"
                     ) from None
                 interrupted = True
-                deadline = time.monotonic() + 10.0
+                deadline = time.monotonic() + _INTERRUPT_TIMEOUT_S
                 self.interrupt()
                 continue
             if packet.channel in {Channel.SHELL, Channel.IOPUB}:

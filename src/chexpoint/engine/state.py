@@ -61,6 +61,7 @@ _HANG_CPU_S = 0.05
 _BASE_BYTES = 8 * 1024**2
 _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
 _MAX_START_ATTEMPTS = 2
+_RESTORES = {"restore", "take"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,7 @@ class EngineState:
         self._async_cell = False
         self._restored_from: CheckpointId | None = None
         self._successor_lost = False
+        self._stillborn: CheckpointId | None = None
         self._root_due = False
         self._interrupt_cpu_s = 0.0
         self._serial = 0
@@ -237,6 +239,8 @@ class EngineState:
                 self._root_due = False
                 self._fork(ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
                 continue
+            if isinstance(first, ev.Ask) and first.op in _RESTORES and not self._all_frozen():
+                return  # processes on their way to freezing would go with the old worker
             item = self.queue.popleft()
             if isinstance(item, ev.Request):
                 if item.seq in self._aborted:
@@ -290,9 +294,9 @@ class EngineState:
 
     def _check_ask(self, ask: Ask) -> None:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
-        if ask.op in {"restore", "take"}:
+        if ask.op in _RESTORES:
             self._usable(ask.args["ref"])
-            if ask.from_cell and any(a.op in {"restore", "take"} for a in self._after_cell):
+            if ask.from_cell and any(a.op in _RESTORES for a in self._after_cell):
                 raise InvalidValue("this cell already restores another checkpoint")
         name = ask.args.get("name") or ""
         if ask.op == "checkpoint" and _RESERVED_NAME.fullmatch(name):
@@ -424,6 +428,10 @@ class EngineState:
         if not isinstance(self.doing, Forking) or self.doing.checkpoint != event.checkpoint:
             self._do(ev.Drop(event.checkpoint))
             return
+        if self._stillborn == event.checkpoint:
+            died = Hazard(kind="fork", what="the checkpoint process died at once")
+            self._fork_refused(event.checkpoint, (died,))
+            return
         ask, self.doing = self.doing.ask, Idle()
         name = ask.args.get("name") if ask else None
         for other in list(self.held.values()):
@@ -519,7 +527,9 @@ class EngineState:
 
     def _checkpoint_gone(self, checkpoint: CheckpointId) -> None:
         self._early.pop(checkpoint, None)
-        if checkpoint == self._thawing():
+        if isinstance(self.doing, Forking) and self.doing.checkpoint == checkpoint:
+            self._stillborn = checkpoint
+        elif checkpoint == self._thawing():
             # The process going live, or its successor: which, `Thawed` will tell.
             self._successor_lost = True
         else:
@@ -532,6 +542,9 @@ class EngineState:
     def _evict(self, checkpoint: CheckpointId) -> None:
         self._forget(checkpoint)
         self._do(ev.Measure())
+
+    def _all_frozen(self) -> bool:
+        return all(checkpoint.pid for checkpoint in self.held.values())
 
     def _thawing(self) -> CheckpointId | None:
         return self.doing.checkpoint if isinstance(self.doing, Thawing) else None

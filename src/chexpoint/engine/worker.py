@@ -245,6 +245,8 @@ class Worker:
                 await self.kernel.dispatch_control(wrapped)
         finally:
             proc.libc.fflush(None)
+            if self.shell.exit_now:
+                self.tell(event="exit")  # before anything else is sent here
             self.tell(
                 event="done",
                 seq=int(seq),

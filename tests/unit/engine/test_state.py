@@ -1,0 +1,51 @@
+"""Single decisions of the engine; their orders are in tests/property."""
+
+from __future__ import annotations
+
+from chexpoint.engine import Ask, Asked, EngineState, Request, Submitted
+from chexpoint.engine import events as ev
+from chexpoint.engine.state import Forking
+from chexpoint.errors import ForkRefused, RestoreFailed
+from chexpoint.model import CheckpointId
+
+
+def forking(state: EngineState) -> CheckpointId:
+    assert isinstance(state.doing, Forking)
+    return state.doing.checkpoint
+
+
+def test_a_bad_checkpoint_is_not_offered_again() -> None:
+    state = EngineState(budget_bytes=2**30)
+    state.start()
+    state.handle(ev.WorkerReady(1))
+    root = forking(state)
+    state.handle(ev.Forked(root))
+    state.handle(ev.Froze(root, 10))
+    state.handle(Asked(Ask(1, "checkpoint", {"name": "a"})))
+    checkpoint = forking(state)
+    state.handle(ev.Forked(checkpoint))
+    state.handle(ev.Froze(checkpoint, 11))
+    state.handle(Asked(Ask(2, "restore", {"ref": "a"})))
+    state.handle(ev.Thawed(checkpoint, 2, kept=True))
+    state.handle(Submitted(Request(1, "execute", ())))
+    state.handle(ev.Interrupted(cpu_s=1.0))
+    # It computes: not hung.
+    state.handle(ev.TimedOut("interrupt", cpu_s=3.9))
+    assert not state.held[checkpoint].bad
+    # Not any more.
+    instructions = state.handle(ev.TimedOut("interrupt", cpu_s=3.9))
+    assert state.held[checkpoint].bad
+    assert any(isinstance(i, ev.Fail) for i in instructions)
+    (answer,) = state.handle(Asked(Ask(3, "restore", {"ref": "a"})))
+    assert isinstance(answer, ev.Answer)
+    assert isinstance(answer.error, RestoreFailed)
+
+
+def test_status_tells_what_the_machine_lacks() -> None:
+    state = EngineState(budget_bytes=2**30, missing=("no /proc",), can_fork=False)
+    state.start()
+    assert not any(isinstance(i, ev.Fork) for i in state.handle(ev.WorkerReady(1)))
+    assert state.status().missing == ("no /proc",)
+    answers = state.handle(Asked(Ask(1, "checkpoint", {"name": "a"})))
+    (answer,) = [a for a in answers if isinstance(a, ev.Answer)]
+    assert isinstance(answer.error, ForkRefused)
