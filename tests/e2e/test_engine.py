@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,11 +28,10 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 def eventually(engine: Engine, holds: Callable[[Status], bool]) -> Status:
     """Return the first status for which something holds; memory is measured in the background."""
-    for _ in range(5000):
-        status = engine.status()
-        if holds(status):
-            return status
-    raise AssertionError(f"never came true: {status}")
+    deadline = time.monotonic() + 30
+    while not holds(status := engine.status()):
+        assert time.monotonic() < deadline, f"never came true: {status}"
+    return status
 
 
 def test_outputs_are_those_of_a_notebook(engine: Engine) -> None:

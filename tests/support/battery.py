@@ -2048,6 +2048,27 @@ case(
     report="shared",
 )
 case(
+    "shared memory changed by a task in the background",
+    setup="""
+        import asyncio, mmap, struct
+        m = mmap.mmap(-1, 64 << 20); m[8:] = b"x" * ((64 << 20) - 8); n = 0
+        async def tick():
+            global n
+            while True:
+                n += 1; m[:8] = struct.pack("q", struct.unpack("q", m[:8])[0] + 1)
+                await asyncio.sleep(0.0005)
+        task = asyncio.create_task(tick()); await asyncio.sleep(0.01)
+    """,
+    disturb="m[:8] = struct.pack('q', 0); await asyncio.sleep(0.01)",
+    check="""
+        ticks = struct.unpack("q", m[:8])[0], n
+        task.cancel(); await asyncio.sleep(0)
+        assert ticks[0] == ticks[1], ticks
+    """,
+    refuse="shared",
+    report="shared",
+)
+case(
     "many open files, read on at once",
     setup="""
         import os

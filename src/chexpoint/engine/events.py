@@ -321,7 +321,9 @@ class ClearTimer:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Measure memory soon."""
+    """Measure memory soon, or at once if checkpoints may have to go."""
+
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,18 @@ class Meter:
     def __init__(self, done: Callable[[], None]) -> None:
         self._done = done
         self._wanted: tuple[int, Mapping[CheckpointId, int]] | None = None
+        self._urgent = False
         self._result: Measured | None = None
         self._ready = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def request(self, worker: int, checkpoints: Mapping[CheckpointId, int]) -> None:
-        """Measure these processes soon, then call ``done``."""
+    def request(
+        self, worker: int, checkpoints: Mapping[CheckpointId, int], *, urgent: bool
+    ) -> None:
+        """Measure these processes soon, or at once, then call ``done``."""
         with self._ready:
             self._wanted = (worker, dict(checkpoints))
+            self._urgent |= urgent
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="chex-meter", daemon=True)
                 self._thread.start()
@@ -45,12 +49,15 @@ class Meter:
                 while self._wanted is None:
                     self._ready.wait()
                 (worker, checkpoints), self._wanted = self._wanted, None
+                self._urgent = False
             started = time.monotonic()
             measured = measure(worker, checkpoints)
             with self._ready:
                 self._result = measured
             self._done()
-            time.sleep((time.monotonic() - started) / _DUTY)
+            with self._ready:
+                rest_s = (time.monotonic() - started) / _DUTY
+                self._ready.wait_for(lambda: self._urgent, timeout=rest_s)
 
 
 def measure(worker: int, checkpoints: Mapping[CheckpointId, int]) -> Measured:

@@ -275,7 +275,7 @@ class EngineState:
                     self._do(ev.Answer(ask, self.auto))
                 case "budget":
                     self.budget_bytes = ask.args["bytes"]
-                    self._do(ev.Answer(ask, self.budget_bytes), ev.Measure())
+                    self._do(ev.Answer(ask, self.budget_bytes), ev.Measure(urgent=True))
                 case "evict":
                     checkpoint = self._resolve(ask.args["ref"])
                     if checkpoint.name == ROOT:
@@ -541,7 +541,7 @@ class EngineState:
 
     def _evict(self, checkpoint: CheckpointId) -> None:
         self._forget(checkpoint)
-        self._do(ev.Measure())
+        self._do(ev.Measure(urgent=True))
 
     def _all_frozen(self) -> bool:
         return all(checkpoint.pid for checkpoint in self.held.values())

@@ -198,7 +198,7 @@ class Supervisor:
         if now - self._watched > _WATCH_S and len(self._controls) > 1:
             self._watched = now
             if self._state.is_short(proc.available_bytes()):
-                self._measure()
+                self._measure(urgent=True)
 
     # ------------------------------------------------------------ what comes in
 
@@ -406,8 +406,8 @@ class Supervisor:
                     self._timers[name] = time.monotonic() + seconds
                 case ev.ClearTimer(name):
                     self._timers.pop(name, None)
-                case ev.Measure():
-                    self._measure()
+                case ev.Measure(urgent):
+                    self._measure(urgent=urgent)
                 case ev.AskWorkerToExit():
                     self._command(do="exit")
                     if isinstance(self._current, ev.Request) and not self._replied:
@@ -525,8 +525,8 @@ class Supervisor:
         for channel, frames in held or ():
             self._front.deliver(channel, frames)
 
-    def _measure(self) -> None:
-        self._meter.request(self._pid, {c: p for c, p in self._frozen_pids.items() if p})
+    def _measure(self, *, urgent: bool) -> None:
+        self._meter.request(self._pid, self._frozen_pids, urgent=urgent)
 
     # ------------------------------------------------------------ sending
 
