@@ -1,7 +1,7 @@
 """Bars of the engine and the kernel, as JSON; CHEX and stock ipykernel interleaved.
 
-    python tests/bench/engine.py            everything (needs about 6 GB of memory)
-    python tests/bench/engine.py --quick    a quarter of the sizes and counts
+python tests/bench/engine.py            everything (needs about 6 GB of memory)
+python tests/bench/engine.py --quick    a quarter of the sizes and counts
 """
 
 from __future__ import annotations

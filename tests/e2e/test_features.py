@@ -26,7 +26,11 @@ FEATURES = all_features()
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    # With `-n 2 --dist loadgroup` each mode keeps its shared kernel in one process.
+    "mode",
+    [pytest.param(mode, marks=pytest.mark.xdist_group(mode)) for mode in MODES],
+)
 def test_feature(mode: str, feature: Feature, kernels: Kernels) -> None:
     if mode == "stock" and feature.untrue_of_stock:
         pytest.skip(f"not so in ipykernel: {feature.untrue_of_stock}")

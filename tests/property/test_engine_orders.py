@@ -167,7 +167,7 @@ def test_without_any_checkpoint_a_fresh_worker_starts() -> None:
     world.play(("kill worker", ""))
     world.settle()
     assert world.state.worker_alive
-    assert [c.name for c in world.state.held.values()] == ["root"]
+    assert [c.name for c in world.state.held] == ["root"]
 
 
 def test_a_worker_that_cannot_start_stops_the_engine() -> None:

@@ -11,7 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.state import EngineState, Idle
+from chexpoint.engine.situation import Idle
+from chexpoint.engine.state import EngineState
 from chexpoint.model import CheckpointId, Hazard
 
 Move = tuple[str, str]
@@ -236,7 +237,7 @@ class World:
         for counts in (self.ended, self.answered):
             assert all(n == 1 for n in counts.values()), "answered twice"
         for checkpoint in self.state.held:
-            assert checkpoint in self.ids
+            assert checkpoint.id in self.ids
 
     def settle(self) -> None:
         """Let everything happen that will; the engine must come to rest, able to work."""
@@ -253,5 +254,3 @@ class World:
             assert self.worker is not None
             assert not self.holding
             assert not self.state.queue
-
-

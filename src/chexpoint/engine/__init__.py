@@ -17,29 +17,25 @@ if TYPE_CHECKING:
 
     from chexpoint.engine.cell_files import cell_folder, use_cell_folder
     from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
+    from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
     from chexpoint.engine.headless import Engine
     from chexpoint.engine.message import Codec, Message
     from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
     from chexpoint.engine.spawn import Spawner
     from chexpoint.engine.state import EngineState
-    from chexpoint.engine.supervisor import (
-        Front,
-        FrontEvent,
-        InputReply,
-        InterruptAsked,
-        Supervisor,
-    )
+    from chexpoint.engine.supervisor import Supervisor
     from chexpoint.engine.wire import Channel
 
 _HOME = {
     "cell_files": ("cell_folder", "use_cell_folder"),
     "events": ("Ask", "Asked", "Event", "Request", "ShutdownAsked", "Submitted"),
+    "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
     "headless": ("Engine",),
     "message": ("Codec", "Message"),
     "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
     "spawn": ("Spawner",),
     "state": ("EngineState",),
-    "supervisor": ("Front", "FrontEvent", "InputReply", "InterruptAsked", "Supervisor"),
+    "supervisor": ("Supervisor",),
     "wire": ("Channel",),
 }
 

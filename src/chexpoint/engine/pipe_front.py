@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.front import FrontEvent, InterruptAsked
 from chexpoint.engine.message import HEADLESS_KEY, Codec
-from chexpoint.engine.supervisor import FrontEvent, InterruptAsked
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.model import to_json
 

@@ -1,31 +1,31 @@
 """The engine's decisions, without any I/O.
 
 `EngineState.handle` takes one event and returns the instructions that follow
-from it.  The live worker is always in exactly one of these situations:
-
-``Starting``  a fresh worker process has been started and has not yet spoken
-``Idle``      it waits; the next thing in the queue can be begun
-``Running``   it works on one request
-``Forking``   it has been told to fork a checkpoint
-``Thawing``   a checkpoint has been told to go live; the old worker, if there is
-              one, is still there in case that fails
-``Calling``   it does a command for the driver
-``Stopping``  the engine ends
-
-Only one thing is done at a time, so a checkpoint always falls between two
-cells.  Whatever dies, the way out is the same: fail what was running, then
-`_revive` from the nearest good checkpoint, or start afresh.
+from it.  The live worker is always in exactly one `Situation`, and only one
+thing is done at a time, so a checkpoint always falls between two cells.
+Whatever dies, the way out is the same: fail what was running, then `_revive`
+from the nearest good checkpoint, or start afresh.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.policy import HoldingRule, eviction_order
+from chexpoint.engine.holdings import Holdings, title
+from chexpoint.engine.policy import HoldingRule
+from chexpoint.engine.situation import (
+    Calling,
+    Forking,
+    Idle,
+    Running,
+    Situation,
+    Starting,
+    Stopping,
+    Thawing,
+)
 from chexpoint.errors import (
     ForkRefused,
     InvalidValue,
@@ -64,44 +64,6 @@ _MAX_START_ATTEMPTS = 2
 _RESTORES = {"restore", "take"}
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
-    attempt: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class Forking:
-    checkpoint: CheckpointId
-    ask: Ask | None
-
-
-@dataclass(frozen=True, slots=True)
-class Thawing:
-    checkpoint: CheckpointId
-    ask: Ask | None
-
-
-@dataclass(frozen=True, slots=True)
-class Calling:
-    ask: Ask
-
-
-@dataclass(frozen=True, slots=True)
-class Stopping:
-    request: Request | None = None
-    """What was running when the end was asked for."""
-
-
 class EngineState:
     """Everything the supervisor knows; mutated by `handle` alone."""
 
@@ -115,11 +77,11 @@ class EngineState:
         missing: tuple[str, ...] = (),
         can_fork: bool = True,
     ) -> None:
-        self.doing: Starting | Idle | Running | Forking | Thawing | Calling | Stopping = Starting()
+        self.doing: Situation = Starting()
         self.worker_alive = False
         self.worker_pid = 0
         self.queue: deque[Request | Ask] = deque()
-        self.held: dict[CheckpointId, Checkpoint] = {}
+        self.held = Holdings()
         self.head: CheckpointId | None = None
         self.auto: AutoMode = auto
         self.budget_bytes = budget_bytes
@@ -137,10 +99,6 @@ class EngineState:
         self._stillborn: CheckpointId | None = None
         self._root_due = False
         self._interrupt_cpu_s = 0.0
-        self._serial = 0
-        # Evicted checkpoints stay here: they are still ancestors, and ids are never reused.
-        self._parents: dict[CheckpointId, CheckpointId | None] = {}
-        self._costs: dict[CheckpointId, Seconds] = {}
         self._early: dict[CheckpointId, ev.Froze] = {}
         self._cells = 0
         self._seconds = 0.0
@@ -216,7 +174,7 @@ class EngineState:
             budget_bytes=self.budget_bytes,
             held_bytes=self._held_bytes,
             worker_bytes=self._worker_bytes,
-            checkpoints=tuple(self.held.values()),
+            checkpoints=tuple(self.held),
             refused=self.refused,
             missing=self._missing,
         )
@@ -239,7 +197,7 @@ class EngineState:
                 self._root_due = False
                 self._fork(ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
                 continue
-            if isinstance(first, ev.Ask) and first.op in _RESTORES and not self._all_frozen():
+            if isinstance(first, ev.Ask) and first.op in _RESTORES and not self.held.all_frozen():
                 return  # processes on their way to freezing would go with the old worker
             item = self.queue.popleft()
             if isinstance(item, ev.Request):
@@ -277,7 +235,7 @@ class EngineState:
                     self.budget_bytes = ask.args["bytes"]
                     self._do(ev.Answer(ask, self.budget_bytes), ev.Measure(urgent=True))
                 case "evict":
-                    checkpoint = self._resolve(ask.args["ref"])
+                    checkpoint = self.held.resolve(ask.args["ref"])
                     if checkpoint.name == ROOT:
                         raise InvalidValue("the root checkpoint is always held")
                     if checkpoint.id == self._thawing():
@@ -295,7 +253,7 @@ class EngineState:
     def _check_ask(self, ask: Ask) -> None:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
         if ask.op in _RESTORES:
-            self._usable(ask.args["ref"])
+            self.held.restorable(ask.args["ref"])
             if ask.from_cell and any(a.op in _RESTORES for a in self._after_cell):
                 raise InvalidValue("this cell already restores another checkpoint")
         name = ask.args.get("name") or ""
@@ -324,21 +282,6 @@ class EngineState:
         self._cell_asks -= 1
         if self._cell_asks == 0:
             self._do(ev.Release())
-
-    def _resolve(self, ref: str) -> Checkpoint:
-        for checkpoint in self.held.values():
-            if ref in {checkpoint.name, checkpoint.id}:
-                return checkpoint
-        known = [c.name or c.id for c in self.held.values()]
-        raise UnknownCheckpoint(ref, tuple(known))
-
-    def _usable(self, ref: str) -> Checkpoint:
-        checkpoint = self._resolve(ref)
-        if checkpoint.bad:
-            raise RestoreFailed(
-                f"checkpoint {_title(checkpoint)} is marked bad: the state restored from it hung"
-            )
-        return checkpoint
 
     # ------------------------------------------------------------ running
 
@@ -399,8 +342,7 @@ class EngineState:
             self._interrupted(cpu_s)
             return
         origin = self._restored_from
-        if origin in self.held:
-            self.held[origin] = replace(self.held[origin], bad=True)
+        self.held.mark_bad(origin)
         self._do(ev.KillWorker())
         self._lost(
             f"The state restored from checkpoint {origin} hung and did not react to the interrupt;"
@@ -419,8 +361,7 @@ class EngineState:
             self.refused = tuple(Hazard(kind="machine", what=text) for text in self._missing)
             self._finish(ask, error=ForkRefused(self.refused))
             return
-        self._serial += 1
-        checkpoint = CheckpointId(f"c{self._serial}")
+        checkpoint = self.held.new_id()
         self.doing = Forking(checkpoint, ask)
         self._do(ev.Fork(checkpoint), ev.SetTimer("fork", _FORK_TIMEOUT_S))
 
@@ -433,13 +374,9 @@ class EngineState:
             self._fork_refused(event.checkpoint, (died,))
             return
         ask, self.doing = self.doing.ask, Idle()
-        name = ask.args.get("name") if ask else None
-        for other in list(self.held.values()):
-            if name is not None and other.name == name:
-                self.held[other.id] = replace(other, name=None)
         checkpoint = Checkpoint(
             id=event.checkpoint,
-            name=name,
+            name=ask.args.get("name"),
             parent=self.head,
             pid=0,
             execution_count=self._execution_count,
@@ -447,15 +384,13 @@ class EngineState:
             size_bytes=_BASE_BYTES,
             uses=0,
         )
-        self.held[checkpoint.id] = checkpoint
-        self._parents[checkpoint.id] = self.head
-        self._costs[checkpoint.id] = self._seconds
+        self.held.add(checkpoint)
         self._fork_s += 0.3 * (event.seconds - self._fork_s)
         self.refused = ()
         self._new_position(checkpoint.id, self._execution_count)
         self._do(ev.ClearTimer("fork"))
         took = format_seconds(event.seconds)
-        self._finish(ask, checkpoint, note=f"checkpoint {_title(checkpoint)} taken in {took}")
+        self._finish(ask, checkpoint, note=f"checkpoint {title(checkpoint)} taken in {took}")
         if (early := self._early.pop(checkpoint.id, None)) is not None:
             self._froze(early)
 
@@ -470,17 +405,15 @@ class EngineState:
         self._finish(ask, error=ForkRefused(reasons))
 
     def _froze(self, event: ev.Froze) -> None:
-        checkpoint = self.held.get(event.checkpoint)
-        if checkpoint is None:
+        if event.checkpoint in self.held:
+            self.held.froze(event.checkpoint, event.pid, event.lost)
+            self._do(ev.Measure())
+        else:
             self._early[event.checkpoint] = event  # before the worker said that it forked
-            return
-        lost = checkpoint.warnings or event.lost  # a successor has nothing more to lose
-        self.held[checkpoint.id] = replace(checkpoint, pid=event.pid, warnings=lost)
-        self._do(ev.Measure())
 
     def _restore(self, ask: Ask) -> None:
         try:
-            checkpoint = self._usable(ask.args["ref"])
+            checkpoint = self.held.restorable(ask.args["ref"])
         except (UnknownCheckpoint, RestoreFailed) as error:  # lost while the ask was waiting
             self._finish(ask, error=error)
             return
@@ -502,14 +435,13 @@ class EngineState:
         checkpoint = self.held[event.checkpoint]
         self._new_position(checkpoint.id, checkpoint.execution_count)
         if event.kept and not self._successor_lost:
-            pid = 0 if checkpoint.pid == event.pid else checkpoint.pid
-            self.held[checkpoint.id] = replace(checkpoint, uses=checkpoint.uses + 1, pid=pid)
+            self.held.used(checkpoint.id, event.pid)
         else:
             self._forget(checkpoint.id)
         result = RestoreReport(
             checkpoint=event.checkpoint, seconds=event.seconds, warnings=event.warnings
         )
-        note = f"back at {_title(checkpoint)} in {format_seconds(event.seconds)}"
+        note = f"back at {title(checkpoint)} in {format_seconds(event.seconds)}"
         self._finish(ask, result, note=_lines(note, event.warnings))
         self._do(ev.Measure())
 
@@ -536,32 +468,25 @@ class EngineState:
             self._forget(checkpoint)
 
     def _forget(self, checkpoint: CheckpointId) -> None:
-        self.held.pop(checkpoint, None)
+        self.held.forget(checkpoint)
         self._do(ev.Drop(checkpoint))
 
     def _evict(self, checkpoint: CheckpointId) -> None:
         self._forget(checkpoint)
         self._do(ev.Measure(urgent=True))
 
-    def _all_frozen(self) -> bool:
-        return all(checkpoint.pid for checkpoint in self.held.values())
-
     def _thawing(self) -> CheckpointId | None:
         return self.doing.checkpoint if isinstance(self.doing, Thawing) else None
 
     def _measured(self, event: ev.Measured) -> None:
         self._held_bytes, self._worker_bytes = event.held_bytes, event.worker_bytes
-        for checkpoint, size in event.sizes.items():
-            if checkpoint in self.held:
-                self.held[checkpoint] = replace(self.held[checkpoint], size_bytes=size)
-        over_budget = event.held_bytes > self.budget_bytes
-        short = self.is_short(event.available_bytes)
-        spare = [c for c in self.held.values() if c.name != ROOT and c.id != self._thawing()]
-        if (over_budget or short) and spare:
+        self.held.measured(event.sizes)
+        if event.held_bytes > self.budget_bytes or self.is_short(event.available_bytes):
             # One at a time, then measure again: pages shared by two checkpoints
             # are freed only with the second, so sizes do not add up.
-            order = eviction_order(spare, self.held, self._parents, self._costs)
-            self._evict(order[0].id)
+            victim = self.held.least_useful(but=self._thawing())
+            if victim is not None:
+                self._evict(victim.id)
 
     # ------------------------------------------------------------ deaths
 
@@ -585,11 +510,11 @@ class EngineState:
         self.worker_alive, self.worker_pid = False, 0
         was, self.doing = self.doing, Idle()
         self._async_cell = False
-        target = self._nearest_good()
+        target = self.held.nearest_good(self.head)
         if target is None:
             back = "The state is lost: a fresh interpreter is starting."
         else:
-            back = f"The state is back at {_title(target)}; later cells must be run again."
+            back = f"The state is back at {title(target)}; later cells must be run again."
         message = f"{what} {back}"
         asks, self._after_cell = self._after_cell, []
         if asks or self._cell_asks:
@@ -610,16 +535,8 @@ class EngineState:
                 self._do(ev.Note(message, error=True))
         self._revive()
 
-    def _nearest_good(self) -> Checkpoint | None:
-        at = self.head
-        while at is not None:
-            if at in self.held and not self.held[at].bad:
-                return self.held[at]
-            at = self._parents.get(at)
-        return next((c for c in self.held.values() if c.name == ROOT and not c.bad), None)
-
     def _revive(self) -> None:
-        target = self._nearest_good()
+        target = self.held.nearest_good(self.head)
         if target is None:
             self._start_worker(attempt=1)
         else:
@@ -671,13 +588,6 @@ class EngineState:
             text = "The kernel was shut down while this cell was running."
             self._do(ev.Fail(self.doing.request, "KernelShutDown", text))
         self._do(ev.Stop(how))
-
-
-def _title(checkpoint: Checkpoint) -> str:
-    """Return how a checkpoint is called in a sentence: ``c3 'clean data' (after cell [5])``."""
-    name = f" '{checkpoint.name}'" if checkpoint.name else ""
-    at = f"after cell [{checkpoint.execution_count}]" if checkpoint.execution_count else "fresh"
-    return f"{checkpoint.id}{name} ({at})"
 
 
 def _lines(first: str, rest: tuple[str, ...]) -> str:

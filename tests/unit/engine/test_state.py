@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chexpoint.engine import Ask, Asked, EngineState, Request, Submitted
 from chexpoint.engine import events as ev
-from chexpoint.engine.state import Forking
+from chexpoint.engine.situation import Forking
 from chexpoint.errors import ForkRefused, RestoreFailed
 from chexpoint.model import CheckpointId
 

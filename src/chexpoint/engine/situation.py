@@ -1,0 +1,64 @@
+"""The situations the live worker can be in; see `state`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from chexpoint.engine.events import Ask, Request
+from chexpoint.model import CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A fresh worker process has been started and has not yet spoken."""
+
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """It waits; the next thing in the queue can be begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """It works on one request."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Forking:
+    """It has been told to fork a checkpoint."""
+
+    checkpoint: CheckpointId
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Thawing:
+    """A checkpoint has been told to go live.
+
+    The old worker, if there is one, is still there in case that fails.
+    """
+
+    checkpoint: CheckpointId
+    ask: Ask | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """It does a command for the driver."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The engine ends."""
+
+    request: Request | None = None
+    """What was running when the end was asked for."""
+
+
+Situation = Starting | Idle | Running | Forking | Thawing | Calling | Stopping
