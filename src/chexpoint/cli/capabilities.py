@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from chexpoint.cli.memory import MemoryLimits, cgroup_folders, memory_limits
+from chexpoint.engine import MemoryLimits, cgroup_folders, memory_limits
 from chexpoint.model import format_size
 
 if TYPE_CHECKING:

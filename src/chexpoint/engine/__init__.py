@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
     from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
     from chexpoint.engine.headless import Engine
+    from chexpoint.engine.memory import MemoryLimits, cgroup_folders, memory_limits
     from chexpoint.engine.message import Codec, Message
     from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
     from chexpoint.engine.spawn import Spawner
@@ -31,6 +32,7 @@ _HOME = {
     "events": ("Ask", "Asked", "Event", "Request", "ShutdownAsked", "Submitted"),
     "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
     "headless": ("Engine",),
+    "memory": ("MemoryLimits", "cgroup_folders", "memory_limits"),
     "message": ("Codec", "Message"),
     "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
     "spawn": ("Spawner",),
@@ -59,6 +61,7 @@ __all__ = [
     "FrontEvent",
     "InputReply",
     "InterruptAsked",
+    "MemoryLimits",
     "Message",
     "Request",
     "Settings",
@@ -68,7 +71,9 @@ __all__ = [
     "Supervisor",
     "auto_mode",
     "cell_folder",
+    "cgroup_folders",
     "default_budget",
+    "memory_limits",
     "settings_from",
     "use_cell_folder",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from chexpoint.engine import proc
 from chexpoint.engine.events import Measured
+from chexpoint.engine.memory import available_bytes
 from chexpoint.model import CheckpointId
 
 # Measuring may take this share of one core at the most.
@@ -79,5 +80,5 @@ def measure(worker: int, checkpoints: Mapping[CheckpointId, int]) -> Measured:
         sizes=sizes,
         held_bytes=max(0, held),
         worker_bytes=live.whole if live else 0,
-        available_bytes=proc.available_bytes(),
+        available_bytes=available_bytes(),
     )

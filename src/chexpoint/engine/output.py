@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ipykernel.iostream import OutStream
 
+from chexpoint.engine.threads import FLUSHER
+
 if TYPE_CHECKING:
     from chexpoint.engine.worker import Outlet
 
@@ -42,7 +44,7 @@ class Flusher:
         with self._lock:
             if self._thread is None:
                 self._stop.clear()
-                thread = threading.Thread(target=self._run, name="chex-flusher", daemon=True)
+                thread = threading.Thread(target=self._run, name=FLUSHER, daemon=True)
                 # debugpy is not to stop in it, nor to wait for it.
                 thread.pydev_do_not_trace = thread.is_pydev_daemon_thread = True  # type: ignore[attr-defined]
                 self._thread = thread

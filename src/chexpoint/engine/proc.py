@@ -11,7 +11,6 @@ import os
 import re
 import signal
 from dataclasses import dataclass
-from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -160,41 +159,6 @@ def memory(pid: int) -> Memory | None:
         whole=fields.get("Anonymous", 0),
         page_tables=page_table_bytes(pid),
     )
-
-
-def available_bytes() -> int:
-    """Return the memory that can be had without swapping, within the control group's limit."""
-    available = 2**62
-    for line in _read("/proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            available = int(line.split()[1]) * 1024
-    return max(0, min(available, _cgroup_available()))
-
-
-def _cgroup_available() -> int:
-    room = 2**62
-    for line in _read("/proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            at, limit, usage = Path("/sys/fs/cgroup") / path.lstrip("/"), "memory.max", ""
-            usage = "memory.current"
-        elif "memory" in controllers.split(","):
-            at = Path("/sys/fs/cgroup/memory") / path.lstrip("/")
-            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        for folder in (at, *at.parents):
-            if folder == Path("/sys/fs"):
-                break
-            top, used = _read(str(folder / limit)).strip(), _read(str(folder / usage)).strip()
-            if top.isdigit() and used.isdigit():
-                cache = 0
-                for stat in _read(str(folder / "memory.stat")).splitlines():
-                    name, _, value = stat.partition(" ")
-                    if name in {"inactive_file", "total_inactive_file"}:
-                        cache = int(value)
-                room = min(room, int(top) - int(used) + cache)
-    return room
 
 
 def describe_exit(status: int) -> str:

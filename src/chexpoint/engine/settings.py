@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chexpoint.engine import proc
+from chexpoint.engine.memory import available_bytes
 from chexpoint.errors import InvalidValue
 from chexpoint.model import AutoMode, Bytes, parse_size
 
@@ -30,7 +31,7 @@ class Settings:
 
 def default_budget() -> Bytes:
     """Return half of the available memory."""
-    available = proc.available_bytes()
+    available = available_bytes()
     return available // 2 if 0 < available < 2**60 else _FALLBACK_BUDGET
 
 
@@ -59,7 +60,7 @@ def settings_from(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
     missing, can_fork = _look_around()
     settings = Settings(
         budget_bytes=budget or default_budget(),
-        reserve_bytes=int(proc.available_bytes() * _RESERVE_SHARE),
+        reserve_bytes=int(available_bytes() * _RESERVE_SHARE),
         auto=auto,
         missing=tuple(missing),
         can_fork=can_fork,

@@ -23,6 +23,7 @@ from chexpoint.engine import events as ev
 from chexpoint.engine import proc
 from chexpoint.engine.effects import WriteLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
+from chexpoint.engine.memory import available_bytes
 from chexpoint.engine.meter import Meter
 from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
@@ -146,7 +147,7 @@ class Supervisor:
                 self._handle(ev.TimedOut(name, proc.cpu_seconds(self._pid)))
         if now - self._watched > _WATCH_S and len(self._controls) > 1:
             self._watched = now
-            if self._state.is_short(proc.available_bytes()):
+            if self._state.is_short(available_bytes()):
                 self._measure(urgent=True)
 
     # ------------------------------------------------------------ what comes in

@@ -31,6 +31,7 @@ _RUNTIME = (*_EVERYWHERE, "python", "libpython", "libgcc", "[vdso]", "chexpoint"
 # that uses it before and after a restore.
 _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython")
 _STACK_BYTES = 8192
+FLUSHER = "chex-flusher"
 _EXIT_S = 0.02
 
 
@@ -74,7 +75,8 @@ def loky_executor() -> Any | None:
 def repairable(thread: threading.Thread) -> bool:
     """Return whether the thread is missed by nobody, or can be started again."""
     return (
-        type(thread).__name__ == "TMonitor"  # tqdm's, which only refreshes slow bars
+        thread.name == FLUSHER  # ours, which is ended before a fork
+        or type(thread).__name__ == "TMonitor"  # tqdm's, which only refreshes slow bars
         or idle_executor(thread) is not None
         or is_loky_manager(thread)
     )

@@ -351,7 +351,7 @@ class Worker:
         started = time.perf_counter()
         self._child_signal.reap()
         flusher.stop()
-        hazards = self._own_hazards() + find_hazards()
+        hazards = self.hazards()
         if hazards:
             os.close(control_fd)
             self._refuse(checkpoint, hazards)
@@ -386,8 +386,9 @@ class Worker:
             writable=_writable_files(),
         )
 
-    def _own_hazards(self) -> list[Hazard]:
-        found = []
+    def hazards(self) -> list[Hazard]:
+        """Return what speaks against a checkpoint now; native threads show only after a fork."""
+        found = find_hazards()
         if self._debugging:
             advice = "restart the kernel to checkpoint again"
             found.append(Hazard(kind="debugger", what="the debugger is attached", advice=advice))

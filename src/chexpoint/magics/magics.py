@@ -122,11 +122,11 @@ class ChexMagics(Magics):
         %chex_status
         """
         args = parse_argstring(self.chex_status, line)
-        status = self._status()
+        status, hazards = self._status(), self._worker().hazards()
         if args.json:
-            print(json.dumps(to_json(status)))
+            print(json.dumps({**to_json(status), "hazards": to_json(hazards)}))
         else:
-            display(StatusView(status))
+            display(StatusView(status, hazards))
 
     # ------------------------------------------------------------ engine
 
@@ -148,12 +148,15 @@ class ChexMagics(Magics):
     def _status(self) -> Status:
         return status_from_json(self._ask("status"))
 
-    def _ask(self, op: str, **args: Any) -> Any:
+    def _worker(self) -> Any:
         worker = getattr(getattr(self.shell, "kernel", None), "chex_worker", None)
         if worker is None:
             raise UsageError("this kernel has no checkpoints: choose the kernel CHEX")
+        return worker
+
+    def _ask(self, op: str, **args: Any) -> Any:
         try:
-            return worker.ask(op, **args)
+            return self._worker().ask(op, **args)
         except ChexError as error:
             raise UsageError(str(error)) from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from chexpoint.model import Checkpoint, Status, format_seconds, format_size
+from chexpoint.model import Checkpoint, Hazard, Status, format_seconds, format_size
 
 _HEAD = ("", "checkpoint", "name", "after", "cost", "memory", "used", "note")
 
@@ -12,8 +12,9 @@ _HEAD = ("", "checkpoint", "name", "after", "cost", "memory", "used", "note")
 class StatusView:
     """A status that notebooks and terminals can show."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: Status, hazards: list[Hazard]) -> None:
         self._status = status
+        self._hazards = hazards
 
     def _row(self, checkpoint: Checkpoint) -> tuple[str, ...]:
         notes = ["bad: hung when restored"] if checkpoint.bad else list(checkpoint.warnings)
@@ -41,6 +42,7 @@ class StatusView:
             f" of {format_size(status.budget_bytes)}; automatic: {status.auto}"
         )
         lines = [live, held]
+        lines += [f"in the way of a checkpoint now: {hazard}" for hazard in self._hazards]
         lines += [f"last checkpoint refused: {hazard}" for hazard in status.refused]
         lines += [f"missing here: {text}" for text in status.missing]
         return lines

@@ -33,6 +33,17 @@ class MemoryLimits:
     """Whether a control group allows less than the machine has."""
 
 
+def available_bytes() -> Bytes:
+    """Return the memory available to this process, or a huge number where nobody knows."""
+    available = memory_limits(_read_text).available_bytes
+    return 2**62 if available is None else max(available, 0)
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def memory_limits(read_text: ReadText) -> MemoryLimits:
     """Return the memory available to this process.
 
