@@ -421,7 +421,9 @@ class Bench:
         """Give an engine that has run ``imports``; a hang or a crash costs only that engine."""
         engine = self._engine
         if engine is None:
-            engine = self._engine = Engine(auto="never", cwd=self._folder, env=ENVIRONMENT)
+            # A pool that dies with its engine leaves its shared files behind: not in /dev/shm.
+            env = {**ENVIRONMENT, "JOBLIB_TEMP_FOLDER": str(self._folder)}
+            engine = self._engine = Engine(auto="never", cwd=self._folder, env=env)
             engine.checkpoint("fresh")
             self._imported = set()
         watchdog = threading.Timer(CASE_TIMEOUT_S, os.kill, (engine.pid, signal.SIGKILL))

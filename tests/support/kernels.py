@@ -294,10 +294,11 @@ class Kernel:
 
     def wait_stdout(self, request: str, text: str) -> None:
         """Wait until the standard output of a cell, so far, contains `text`."""
-        published = self._conversation(request).published
-        self._pump(
-            lambda: text in stream_text(published, "stdout"), f"{text!r} on stdout", TIMEOUT_S
-        )
+        self._wait_stream(request, "stdout", text)
+
+    def wait_stderr(self, request: str, text: str) -> None:
+        """Wait until the standard error of a cell, so far, contains `text`."""
+        self._wait_stream(request, "stderr", text)
 
     def forget(self) -> None:
         """Drop all messages received so far."""
@@ -400,6 +401,12 @@ class Kernel:
 
     def _conversation(self, request: str | None) -> _Conversation:
         return self._conversations.setdefault(request, _Conversation())
+
+    def _wait_stream(self, request: str, name: str, text: str) -> None:
+        published = self._conversation(request).published
+        self._pump(
+            lambda: text in stream_text(published, name), f"{text!r:.200} on {name}", TIMEOUT_S
+        )
 
     def _wait_nth(self, accept: Callable[[Message], bool], what: str, nth: int) -> Message:
         left = nth

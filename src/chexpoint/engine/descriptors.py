@@ -3,12 +3,15 @@
 After a fork both processes use the same open file descriptions: one offset, one
 pipe buffer, one epoll set.  A frozen process therefore gives itself its own:
 
-- regular files are opened again, at the same offset;
+- files and folders are opened again, at the same offset; descriptors that were
+  duplicates of each other stay so;
+- a file without a name is copied: its contents, too, would be shared;
 - a pipe with both ends in this process becomes a new pipe with the same contents;
 - an epoll set is built again;
 - other pipes and connected sockets end in nothing (a frozen copy of a pipe's
   write end would keep its reader in the live timeline from ever seeing the end);
-- listening sockets become silent ones: a dead end would make ``accept`` spin.
+- listening sockets become silent ones: a dead end would make ``accept`` spin;
+- a socket that is neither bound nor connected becomes a new one.
 
 What cannot be carried over is returned as warnings for whoever restores.
 """
@@ -29,6 +32,9 @@ from chexpoint.engine.proc import libc
 
 _NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW
 _SPLICE_F_NONBLOCK = 2
+# The same number on all 64-bit systems but the oldest one.
+_SYS_KCMP = 312 if os.uname().machine == "x86_64" else 272
+_KCMP_FILE = 0
 _STANDARD = {0, 1, 2}
 
 
@@ -45,6 +51,10 @@ class Descriptor:
     @property
     def is_file(self) -> bool:
         return stat.S_ISREG(self.mode)
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
 
     @property
     def is_pipe(self) -> bool:
@@ -85,14 +95,16 @@ def privatize(keep: Collection[int]) -> list[str]:
     """Give this process its own open descriptions; return what was lost, in words."""
     lost: list[str] = []
     found = list(open_descriptors(but=keep))
+    for same in _by_description([d for d in found if d.is_file or d.is_folder]):
+        lost.extend(_reopen(same))
     pipes: dict[tuple[int, int], list[Descriptor]] = {}
     for descriptor in found:
-        if descriptor.is_file:
-            lost.extend(_reopen(descriptor))
-        elif descriptor.is_pipe:
+        if descriptor.is_pipe:
             pipes.setdefault(descriptor.inode, []).append(descriptor)
         elif descriptor.is_socket:
-            lost.extend(_sever_socket(descriptor))
+            lost.extend(_renew_socket(descriptor))
+        elif descriptor.target.startswith(("/dev/pts/", "/dev/ptmx", "/dev/tty")):
+            lost.append(f"the terminal {descriptor.target} is shared with the state that was left")
     for ends in pipes.values():
         lost.extend(_renew_pipe(ends))
     # Last, because the set refers to the descriptors replaced above.
@@ -102,40 +114,104 @@ def privatize(keep: Collection[int]) -> list[str]:
     return lost
 
 
+def held_locks() -> list[str]:
+    """Return, in words, the file locks this process holds and a forked one does not."""
+    lost = []
+    for descriptor in open_descriptors():
+        with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{descriptor.fd}") as info:
+            if any(line.startswith("lock:") for line in info):
+                lost.append(f"the lock on {descriptor.target} is not held")
+    return lost
+
+
 def _put(new: int, fd: int) -> None:
     """Make ``fd`` refer to ``new``, and close ``new``."""
     os.dup2(new, fd, inheritable=os.get_inheritable(fd))
     os.close(new)
 
 
-def _reopen(descriptor: Descriptor) -> Iterator[str]:
-    fd = descriptor.fd
+def _by_description(descriptors: list[Descriptor]) -> list[list[Descriptor]]:
+    """Group descriptors that are duplicates of each other: they share one offset."""
+    groups: list[list[Descriptor]] = []
+    for descriptor in descriptors:
+        for group in groups:
+            if group[0].inode == descriptor.inode and _is_same(group[0].fd, descriptor.fd):
+                group.append(descriptor)
+                break
+        else:
+            groups.append([descriptor])
+    return groups
+
+
+def _is_same(first: int, second: int) -> bool:
+    pid = os.getpid()
+    answer = libc.syscall(_SYS_KCMP, pid, pid, _KCMP_FILE, first, second)
+    if answer >= 0:
+        return bool(answer == 0)
+    # The system does not tell.  Two descriptors of one file at one place most likely are.
+    return os.lseek(first, 0, os.SEEK_CUR) == os.lseek(second, 0, os.SEEK_CUR) > 0
+
+
+def _reopen(same: list[Descriptor]) -> Iterator[str]:
+    fd = same[0].fd
     try:
         offset = os.lseek(fd, 0, os.SEEK_CUR)
-        new = os.open(f"/proc/self/fd/{fd}", (descriptor.flags & ~_NOT_AGAIN) | os.O_CLOEXEC)
+        if same[0].is_file and os.fstat(fd).st_nlink == 0:
+            new = _copy_unnamed(same[0])
+        else:
+            new = os.open(f"/proc/self/fd/{fd}", (same[0].flags & ~_NOT_AGAIN) | os.O_CLOEXEC)
         os.lseek(new, offset, os.SEEK_SET)
     except OSError as error:
-        yield f"the position in {descriptor.target} is not kept ({error.strerror})"
+        yield f"the position in {same[0].target} is not kept ({error.strerror})"
+        return
+    for descriptor in same:
+        os.dup2(new, descriptor.fd, inheritable=os.get_inheritable(descriptor.fd))
+    os.close(new)
+
+
+def _copy_unnamed(original: Descriptor) -> int:
+    """Copy a file that has no name any more, or never had one, into another such file."""
+    size = os.fstat(original.fd).st_size
+    if original.target.startswith("/memfd:"):
+        new = os.memfd_create(original.target.split(":", 1)[1].removesuffix(" (deleted)"))
     else:
-        _put(new, fd)
+        folder = os.path.dirname(original.target)
+        new = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    done = 0
+    source = os.open(f"/proc/self/fd/{original.fd}", os.O_RDONLY)
+    try:
+        while done < size and (sent := os.sendfile(new, source, done, size - done)):
+            done += sent
+    finally:
+        os.close(source)
+    fcntl.fcntl(new, fcntl.F_SETFL, original.flags)  # append mode, for one
+    return new
 
 
-def _sever_socket(descriptor: Descriptor) -> Iterator[str]:
+def _renew_socket(descriptor: Descriptor) -> Iterator[str]:
     with socket.socket(fileno=os.dup(descriptor.fd)) as sock:
         listening = bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-        try:
-            peer = sock.getpeername()
-        except OSError:
-            peer = None
         name = sock.getsockname()
+        peer: object = None
+        with contextlib.suppress(OSError):
+            peer = sock.getpeername()
+        kind = (sock.family, sock.type, sock.proto)
     if listening:
         _put(_silent_socket(), descriptor.fd)
         yield f"the server listening on {_address(name)} is closed"
-    else:
+    elif peer is not None:
         _put(_dead_socket(), descriptor.fd)
-        if peer is not None:
-            where = f"to {_address(peer)}" if peer else "between local sockets"
-            yield f"the connection {where} is closed"
+        where = f"to {_address(peer)}" if peer else "between local sockets"
+        yield f"the connection {where} is closed"
+    elif _is_bound(name):
+        _put(_dead_socket(), descriptor.fd)
+        yield f"the socket on {_address(name)} is closed"
+    elif kind[0] != socket.AF_UNIX:
+        _put(socket.socket(*kind).detach(), descriptor.fd)
+
+
+def _is_bound(name: object) -> bool:
+    return bool(name[1]) if isinstance(name, tuple) else bool(name)
 
 
 def _address(name: object) -> str:
@@ -157,11 +233,13 @@ def _silent_socket() -> int:
 def _renew_pipe(ends: list[Descriptor]) -> Iterator[str]:
     readers = [end for end in ends if end.flags & os.O_ACCMODE == os.O_RDONLY]
     writers = [end for end in ends if end.flags & os.O_ACCMODE == os.O_WRONLY]
-    if not readers or not writers:
+    if not (readers and writers) and not _is_broken(ends[0].fd):
         for end in ends:
             _put(_dead_socket(), end.fd)
         yield "a pipe to another process is closed"
         return
+    if not readers:
+        return  # nobody reads it: writing fails now and then
     new_reader, new_writer = os.pipe()
     with contextlib.suppress(OSError):
         fcntl.fcntl(new_writer, fcntl.F_SETPIPE_SZ, fcntl.fcntl(readers[0].fd, fcntl.F_GETPIPE_SZ))
@@ -173,6 +251,13 @@ def _renew_pipe(ends: list[Descriptor]) -> Iterator[str]:
             os.dup2(new, end.fd, inheritable=os.get_inheritable(end.fd))
             fcntl.fcntl(end.fd, fcntl.F_SETFL, flags)
         os.close(new)
+
+
+def _is_broken(fd: int) -> bool:
+    """Return whether nobody holds the other end of a pipe."""
+    poll = select.poll()
+    poll.register(fd, 0)
+    return bool(poll.poll(0))
 
 
 def _renew_epoll(fd: int) -> None:

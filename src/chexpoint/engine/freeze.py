@@ -5,6 +5,11 @@ checkpoint is the supervisor's child and not the worker's (a child of the
 worker would show up in the user's ``os.wait()``).  The supervisor is a child
 subreaper, which makes it the parent of every orphan below it.
 
+The process in between also *settles*: it replaces what it shares with the
+worker by copies of its own.  The worker waits for that, because it would
+change what is shared as soon as it goes on; it does not wait for the second
+fork.
+
 A frozen process that is told to go live *becomes* the worker, and, if the
 checkpoint is to be kept, first forks a frozen successor of itself: one fork on
 the way to the restored state, and none at all for a taking restore.
@@ -13,16 +18,19 @@ the way to the restored state, and none at all for a taking restore.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import signal
 import sys
 import time
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass
 
 # debugpy replaces os.fork; this one it does not reach.
 from posix import fork as _fork
+from typing import NoReturn
 
 from chexpoint.engine import proc
 from chexpoint.engine.descriptors import privatize
@@ -36,30 +44,72 @@ _OOM_SCORE_FROZEN = 800
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The outcome of `fork_detached`, in either process."""
+    """The outcome of `fork_settled`, in either process."""
 
     middle: int
-    """The pid of the process in between."""
+    """The pid of the process in between, which the caller has to reap."""
     is_new: bool
     """Whether this is the new process."""
+    lost: list[str]
+    """In the new process: what it could not keep, in words."""
 
 
-def fork_detached() -> Fork:
-    """Fork a process that becomes the supervisor's child.
+def fork_settled(keep: Collection[int]) -> Fork:
+    """Fork a process that becomes the supervisor's child and shares nothing with this one.
 
-    The caller has to reap the process in between.
+    Parameters
+    ----------
+    keep
+        Descriptors that are left as they are.
+
+    Raises
+    ------
+    OSError
+        If there is no new process, for whatever reason.
     """
-    middle = _fork()
-    if middle:
-        return Fork(middle, is_new=False)
-    middle = os.getpid()
+    reader, writer = os.pipe()
     try:
-        detached = _fork()
+        middle = _fork()
     except OSError:
-        os._exit(1)
-    if detached:
-        os._exit(0)
-    return Fork(middle, is_new=True)
+        os.close(reader)
+        os.close(writer)
+        raise
+    if middle:
+        os.close(writer)
+        with open(reader, "rb") as settled:
+            if not settled.read():
+                _reap(middle)
+                raise OSError(errno.ECHILD, "the checkpoint could not be made independent")
+        return Fork(middle, is_new=False, lost=[])
+    try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS)
+        os.close(reader)
+        lost = settle({*keep, writer})
+        middle = os.getpid()
+        os.write(writer, b"\1")
+        os.close(writer)
+        if _fork():
+            os._exit(0)
+    except BaseException:
+        _die()
+    return Fork(middle, is_new=True, lost=lost)
+
+
+def settle(keep: Collection[int]) -> list[str]:
+    """Give this process its own copies of what a fork shares; return what was lost, in words."""
+    copy_shared_memory()
+    return privatize(keep)
+
+
+def _die() -> NoReturn:
+    """End a forked process; never fall back into the code that forked, which runs elsewhere too."""
+    traceback.print_exc(file=sys.__stderr__)
+    os._exit(70)
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 class ChildSignal:
@@ -79,8 +129,7 @@ class ChildSignal:
     def reap(self) -> None:
         """Collect the process in between; to be called before user code runs again."""
         if self._middle:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._middle, 0)
+            _reap(self._middle)
             self._middle = 0
             signal.sigtimedwait({signal.SIGCHLD}, 0)
             # Signals of one kind merge: a child of the user may have ended meanwhile.
@@ -115,65 +164,49 @@ class Wake:
     """To be reaped, if a successor was forked."""
 
 
-def wait_frozen(control_fd: int, supervisor: int, middle: int, keep: set[int]) -> Wake:
+def wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: Collection[int]) -> Wake:
     """Stay frozen until told to go live; does not return in any other case.
 
-    To be called in a process made by `fork_detached`.  Descriptors in ``keep``
+    To be called in a process made by `fork_settled`.  Descriptors in ``keep``
     are left as they are: their owner replaces them when it goes live.
     """
     try:
-        return _wait_frozen(control_fd, supervisor, middle, keep)
+        return _wait_frozen(control_fd, supervisor, fork, {*keep, control_fd})
     except BrokenPipeError:
         os._exit(0)  # dropped before it had settled
     except BaseException:
-        # Never fall back into the code that forked: it would run in two processes.
-        traceback.print_exc(file=sys.__stderr__)
-        os._exit(70)
+        _die()
 
 
-def _wait_frozen(control_fd: int, supervisor: int, middle: int, keep: set[int]) -> Wake:
+def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -> Wake:
     collecting = gc.isenabled()
     gc.disable()  # a collection would copy every page that holds an object
-    signal.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS)
     oom_score = _set_oom_score(_OOM_SCORE_FROZEN)
     control = Link.from_fd(control_fd)
-    keep = keep | {control_fd}
-    _wait_for_parent(supervisor, middle)
-    lost = _settle(control, keep)
+    lost = fork.lost
     while True:
+        _wait_for_parent(supervisor, fork.middle)
+        control.command(event="frozen", pid=os.getpid(), lost=lost)
         packet = control.receive()
         if packet is None:
             os._exit(0)
-        command = packet.command()
-        if command["do"] != "thaw":
-            continue
         middle = 0  # nothing to reap, unless a successor is forked
-        kept = command["keep"]
+        kept = packet.command()["keep"]
         if kept:
             try:
-                fork = fork_detached()
+                fork = fork_settled({*keep, *packet.fds})
             except OSError:
                 kept = False  # no memory for a successor: the checkpoint is used up
             else:
-                middle = fork.middle
                 if fork.is_new:
                     packet.close_fds()
-                    _wait_for_parent(supervisor, middle)
-                    _settle(control, keep)
                     continue
+                middle = fork.middle
         control.close()
         _set_oom_score(oom_score)
         if collecting:
             gc.enable()
         return Wake(link_fd=packet.fds[0], kept=kept, lost=lost, middle=middle)
-
-
-def _settle(control: Link, keep: set[int]) -> list[str]:
-    """Become independent of the process this one was forked from, and say so."""
-    copy_shared_memory()
-    lost = privatize(keep)
-    control.command(event="frozen", pid=os.getpid(), lost=lost)
-    return lost
 
 
 def _wait_for_parent(supervisor: int, middle: int) -> None:

@@ -33,6 +33,7 @@ class Repairs:
         self._pid = os.getpid()
         # random.py seeds itself anew in every forked child.
         self._random = random.getstate()
+        self._pending = signal.sigpending()  # of signals the user has blocked
         self._timers = [signal.getitimer(which) for which in _TIMERS]
         threads = threading.enumerate()
         executors = {id(e): e for t in threads if (e := idle_executor(t)) is not None}
@@ -44,12 +45,14 @@ class Repairs:
         for which, (seconds, interval) in zip(_TIMERS, self._timers, strict=True):
             if seconds:
                 signal.setitimer(which, seconds, interval)
+        for number in self._pending:
+            signal.raise_signal(number)
         for executor in self._executors:
             _revive_executor(executor)
         _forget_tqdm_monitor()
         _forget_loky()
         _forget_resource_trackers()
-        _keep_finalizers(self._pid)
+        _keep_multiprocessing(self._pid)
 
 
 def pause_openmp() -> None:
@@ -107,9 +110,13 @@ def _forget_resource_trackers() -> None:
             tracker._fd = tracker._pid = None
 
 
-def _keep_finalizers(old_pid: int) -> None:
-    """multiprocessing's finalizers only run in the process they were made in."""
+def _keep_multiprocessing(old_pid: int) -> None:
+    """multiprocessing's finalizers and processes work only where they were made."""
     util = sys.modules.get("multiprocessing.util")
     for finalizer in list(getattr(util, "_finalizer_registry", {}).values()):
         if getattr(finalizer, "_pid", None) == old_pid:
             finalizer._pid = os.getpid()
+    process = sys.modules.get("multiprocessing.process")
+    for ended in list(getattr(process, "_dangling", ())):
+        if getattr(ended, "_parent_pid", None) == old_pid:
+            ended._parent_pid = os.getpid()

@@ -21,7 +21,7 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine import proc
-from chexpoint.engine.effects import WriteLog
+from chexpoint.engine.effects import FileLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.memory import available_bytes
 from chexpoint.engine.meter import Meter
@@ -60,7 +60,7 @@ class Supervisor:
         self._replied = True
         self._ready = False
         self._timers: dict[ev.TimerName, float] = {}
-        self._writes = WriteLog()
+        self._files = FileLog()
         self._signals: set[int] = set()
         self._stop: ev.Stop | None = None
         self._watched = 0.0
@@ -198,7 +198,7 @@ class Supervisor:
                 self._handle(ev.WorkerReady(event["pid"]))
             case "done":
                 self._drain_outputs()
-                self._writes.add(event["wrote"])
+                self._files.add(event["wrote"])
                 self._ensure_reply(event["seq"])
                 done = ev.RequestDone(
                     event["seq"], event["seconds"], event["execution_count"], event["growth"]
@@ -213,8 +213,7 @@ class Supervisor:
                 ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
                 self._handle(ev.Asked(ask))
             case "forked":
-                self._writes.mark(event["checkpoint"])
-                self._writes.add(event["writable"])
+                self._files.checkpoint(event["checkpoint"], event["folder"], event["files"])
                 self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
             case "refused":
                 reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
@@ -262,7 +261,7 @@ class Supervisor:
             self._handle(ev.ThawFailed(thawing.checkpoint))
             return
         event = packet.command()
-        changed = self._writes.changed_since(thawing.checkpoint)
+        changed = self._files.changed_since(thawing.checkpoint)
         self._handle(
             ev.Thawed(
                 thawing.checkpoint,
@@ -435,6 +434,7 @@ class Supervisor:
         control = self._controls.pop(checkpoint, None)
         if control is not None:
             control.close()
+        self._files.forget(checkpoint)
         pid = self._frozen_pids.get(checkpoint)
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -28,9 +28,9 @@ from IPython.core.getipython import get_ipython
 
 from chexpoint.engine import proc
 from chexpoint.engine.cell_files import use_cell_folder
-from chexpoint.engine.descriptors import open_descriptors
-from chexpoint.engine.effects import Signature, WriteWatch, signature
-from chexpoint.engine.freeze import ChildSignal, fork_detached, wait_frozen
+from chexpoint.engine.descriptors import held_locks
+from chexpoint.engine.effects import FileWatch
+from chexpoint.engine.freeze import ChildSignal, Fork, fork_settled, wait_frozen
 from chexpoint.engine.hazards import find_hazards
 from chexpoint.engine.loop import ForkableLoop
 from chexpoint.engine.output import WorkerStream, flusher
@@ -152,7 +152,7 @@ class Worker:
         self._input_ready = threading.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
         self._child_signal = ChildSignal()
-        self._writes = WriteWatch()
+        self._files = FileWatch()
         self._resident_then = 0
         self._debugging = False
         self._save_history_at: asyncio.TimerHandle | None = None
@@ -170,8 +170,8 @@ class Worker:
         self.shell = app.kernel.shell
         use_cell_folder(self.supervisor)
         self._history().release()
-        self._writes = WriteWatch(ignored=[str(app.profile_dir.location)])
-        self._writes.start()
+        self._files = FileWatch(ignored=[str(app.profile_dir.location)])
+        self._files.start()
         app.kernel.start()
         self._loop.add_reader(self.link.fileno(), self._readable)
         self._resident_then = proc.resident_bytes()
@@ -253,7 +253,7 @@ class Worker:
                 seconds=self.cell_seconds,
                 execution_count=self.shell.execution_count - 1,
                 growth=max(0, proc.resident_bytes() - self._resident_then),
-                wrote=list(self._writes.take().items()),
+                wrote=self._files.take(),
             )
             self._save_history_at = self._loop.call_later(_HISTORY_DELAY_S, self._save_history)
             if self.shell.exit_now:
@@ -356,11 +356,13 @@ class Worker:
             os.close(control_fd)
             self._refuse(checkpoint, hazards)
             return
+        files = self._files.at_checkpoint()
+        locks = held_locks()
         repairs = Repairs()
         repairs.before_fork()
         self._child_signal.block()
         try:
-            fork = fork_detached()
+            fork = fork_settled({control_fd, self.link.fileno(), *self._loop.own_descriptors()})
         except OSError as error:
             self._child_signal.unblock()
             os.close(control_fd)
@@ -369,7 +371,8 @@ class Worker:
             self._refuse(checkpoint, [Hazard(kind="fork", what=what, advice=advice)])
             return
         if fork.is_new:
-            self._freeze(checkpoint, control_fd, fork.middle, repairs)
+            fork.lost.extend(locks)
+            self._freeze(checkpoint, control_fd, fork, repairs)
             return
         self._child_signal.forked(fork.middle)
         os.close(control_fd)
@@ -377,13 +380,13 @@ class Worker:
         if hazards:
             self._refuse(checkpoint, hazards)
             return
-        self._writes.new_epoch()
         self._resident_then = proc.resident_bytes()
         self.tell(
             event="forked",
             checkpoint=checkpoint,
             seconds=time.perf_counter() - started,
-            writable=_writable_files(),
+            files=files,
+            folder=self._files.folder,
         )
 
     def hazards(self) -> list[Hazard]:
@@ -400,11 +403,11 @@ class Worker:
     def _refuse(self, checkpoint: str, hazards: list[Hazard]) -> None:
         self.tell(event="refused", checkpoint=checkpoint, reasons=to_json(hazards))
 
-    def _freeze(self, checkpoint: str, control_fd: int, middle: int, repairs: Repairs) -> None:
+    def _freeze(self, checkpoint: str, control_fd: int, fork: Fork, repairs: Repairs) -> None:
         """Be the checkpoint; returns in the process that goes live."""
         self._loop.remove_reader(self.link.fileno())
         self.link.close()
-        wake = wait_frozen(control_fd, self.supervisor, middle, self._loop.own_descriptors())
+        wake = wait_frozen(control_fd, self.supervisor, fork, self._loop.own_descriptors())
         self.link = Link.from_fd(wake.link_fd)
         self._loop.after_fork()
         self._loop.add_reader(wake.link_fd, self._readable)
@@ -414,7 +417,7 @@ class Worker:
             stream.forget()
         self.app.session.pid = os.getpid()
         self._history().branch()
-        self._writes.take()
+        self._files.take()
         self._resident_then = proc.resident_bytes()
         self.tell(
             event="thawed",
@@ -423,15 +426,6 @@ class Worker:
             kept=wake.kept,
             lost=wake.lost,
         )
-
-
-def _writable_files() -> list[tuple[str, Signature]]:
-    """Return the files open for writing, as they are on disk now."""
-    return [
-        (d.target, signature(d.target))
-        for d in open_descriptors()
-        if d.is_file and d.is_writable and os.path.isabs(d.target) and os.path.exists(d.target)
-    ]
 
 
 def current() -> Worker | None:

@@ -144,7 +144,7 @@ def check_async_subprocess_and_streams(kernel: Kernel) -> None:
         import asyncio
         process = await asyncio.create_subprocess_exec(
             "cat", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
-        out, _ = await process.communicate(b"through a pipe")
+        out, err = await process.communicate(b"through a pipe")
         print(out, process.returncode)
         async def serve(reader, writer):
             writer.write((await reader.readline()).upper())

@@ -40,7 +40,7 @@ def check_output_precedes_the_prompt(kernel: Kernel) -> None:
 @feature()
 def check_input_in_a_loop_and_in_async_code(kernel: Kernel) -> None:
     looped = kernel.run(
-        "total = 0\nfor _ in range(3): total += int(input())\nprint(total)",
+        "total = 0\nfor n in range(3): total += int(input())\nprint(total)",
         answers=["1", "2", "3"],
     )
     assert looped == "6\n"

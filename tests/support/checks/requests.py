@@ -232,7 +232,7 @@ def check_control_channel_answers_while_busy(kernel: Kernel) -> None:
     kernel.finish(request).ok()
 
 
-@feature()
+@feature(own_kernel=True)
 def check_usage_counts_the_users_memory(kernel: Kernel) -> None:
     def used() -> int:
         content = kernel.request("usage_request", {}, channel="control").reply.content
