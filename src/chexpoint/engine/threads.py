@@ -29,7 +29,9 @@ _EVERYWHERE = ("libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libm.
 _RUNTIME = (*_EVERYWHERE, "python", "libpython", "libgcc", "[vdso]", "chexpoint")
 # Libraries that start their threads again in a forked process; each has a test
 # that uses it before and after a restore.
-_KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython")
+_KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython", "pypocketfft.")
+# Pools that are stopped just before a fork, by themselves or by `repairs`.
+_STOPPED_BY_FORK = ("openblas", "libgomp", "libomp", "libiomp5")
 _STACK_BYTES = 8192
 FLUSHER = "chex-flusher"
 _EXIT_S = 0.02
@@ -114,6 +116,12 @@ def native_thread_hazards() -> list[Hazard]:
     ]
 
 
+def suspect_threads() -> list[Hazard]:
+    """Return hazards for native threads as seen before a fork, for whoever refuses anyway."""
+    found = native_thread_hazards()
+    return [h for h in found if not any(word in h.what for word in _STOPPED_BY_FORK)]
+
+
 def _count_native_threads() -> dict[str, int]:
     """Return how many threads each library has that is not known to be safe."""
     python = {os.getpid(), *(t.native_id for t in threading.enumerate())}
@@ -160,7 +168,9 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
     try:
         for thread in threads:
             comm, libraries = _thread_libraries(thread, memory, code, starts)
-            owners.append(libraries[0] if libraries else f"a native library ('{comm}')")
+            # The function a thread was started with lies farthest up its stack; nearer to
+            # the top there may be traces of earlier calls into other libraries.
+            owners.append(libraries[-1] if libraries else f"a native library ('{comm}')")
     finally:
         os.close(memory)
     return owners
@@ -183,6 +193,6 @@ def _thread_libraries(
             at = bisect.bisect_right(starts, value) - 1
             if at >= 0 and value < code[at][1]:
                 name = os.path.basename(code[at][2])
-                if not name.startswith(_RUNTIME) and name not in libraries:
+                if not name.startswith(_RUNTIME):
                     libraries.append(name)
     return comm, libraries

@@ -35,7 +35,7 @@ from chexpoint.engine.hazards import find_hazards
 from chexpoint.engine.loop import ForkableLoop
 from chexpoint.engine.output import WorkerStream, flusher
 from chexpoint.engine.repairs import Repairs
-from chexpoint.engine.threads import native_thread_hazards
+from chexpoint.engine.threads import native_thread_hazards, suspect_threads
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.engine.worker_kernel import WorkerKernel
 from chexpoint.errors import EngineError
@@ -354,7 +354,8 @@ class Worker:
         hazards = self.hazards()
         if hazards:
             os.close(control_fd)
-            self._refuse(checkpoint, hazards)
+            # Whose they are is often clear from who else has threads.
+            self._refuse(checkpoint, [*hazards, *suspect_threads()])
             return
         files = self._files.at_checkpoint()
         locks = held_locks()

@@ -243,7 +243,8 @@ def check_usage_counts_the_users_memory(kernel: Kernel) -> None:
 
     before = used()
     kernel.run("block = bytearray(300_000_000)\nfor i in range(0, len(block), 4096): block[i] = 1")
-    assert used() - before > 250_000_000
+    # While a checkpoint comes to life, its share of the memory may not be counted yet.
+    assert any(used() - before > 250_000_000 for _ in range(100))
     kernel.run("del block")
 
 
