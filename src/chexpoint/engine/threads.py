@@ -34,7 +34,7 @@ _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython", "pypocketfft.")
 _STOPPED_BY_FORK = ("openblas", "libgomp", "libomp", "libiomp5")
 _STACK_BYTES = 8192
 FLUSHER = "chex-flusher"
-_EXIT_S = 0.02
+_EXIT_S = 0.1
 
 
 def idle_executor(thread: threading.Thread) -> Any | None:
@@ -167,7 +167,12 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
         return ["a native library" for _ in threads]
     try:
         for thread in threads:
-            comm, libraries = _thread_libraries(thread, memory, code, starts)
+            try:
+                with open(f"/proc/self/task/{thread}/comm") as file:
+                    comm = file.read().strip()
+            except OSError:
+                continue  # it has ended
+            libraries = _thread_libraries(thread, memory, code, starts)
             # The function a thread was started with lies farthest up its stack; nearer to
             # the top there may be traces of earlier calls into other libraries.
             owners.append(libraries[-1] if libraries else f"a native library ('{comm}')")
@@ -178,21 +183,15 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
 
 def _thread_libraries(
     thread: int, memory: int, code: list[tuple[int, int, str]], starts: list[int]
-) -> tuple[str, list[str]]:
-    comm = "?"
-    libraries: list[str] = []
+) -> list[str]:
+    """Return the libraries that return addresses on a thread's stack lie in, top first."""
+    libraries = []
     with contextlib.suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/self/task/{thread}/comm") as file:
-            comm = file.read().strip()
         with open(f"/proc/self/task/{thread}/syscall") as file:
-            words = file.read().split()
-        if words[0] == "running":
-            return comm, libraries
-        stack = os.pread(memory, _STACK_BYTES, int(words[-2], 16))
+            stack_pointer = int(file.read().split()[-2], 16)  # fails for one that is running
+        stack = os.pread(memory, _STACK_BYTES, stack_pointer)
         for (value,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             at = bisect.bisect_right(starts, value) - 1
             if at >= 0 and value < code[at][1]:
-                name = os.path.basename(code[at][2])
-                if not name.startswith(_RUNTIME):
-                    libraries.append(name)
-    return comm, libraries
+                libraries.append(os.path.basename(code[at][2]))
+    return [name for name in libraries if not name.startswith(_RUNTIME)]
