@@ -173,12 +173,20 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
             except OSError:
                 continue  # it has ended
             libraries = _thread_libraries(thread, memory, code, starts)
-            # The function a thread was started with lies farthest up its stack; nearer to
-            # the top there may be traces of earlier calls into other libraries.
-            owners.append(libraries[-1] if libraries else f"a native library ('{comm}')")
+            owners.append(_owner(libraries) or f"a native library ('{comm}')")
     finally:
         os.close(memory)
     return owners
+
+
+def _owner(libraries: list[str]) -> str:
+    """Return the library a thread most likely belongs to.
+
+    The function a thread was started with lies farthest up its stack, but thread-local
+    storage lies beyond it; the function it waits in lies on top, among traces of earlier calls.
+    """
+    ends = [libraries[-1], libraries[0]] if libraries else []
+    return next((name for name in ends if name.startswith(_KNOWN_GOOD)), ends[0] if ends else "")
 
 
 def _thread_libraries(
