@@ -411,7 +411,9 @@ class Supervisor:
         doomed = [pid]
         for child in proc.descendants(pid):
             with contextlib.suppress(OSError):
-                if os.getpgid(child) == group:
+                # A resource tracker outlives its process to clean up after it.
+                is_tracker = "resource_tracker" in proc.command_line(child)
+                if os.getpgid(child) == group and not is_tracker:
                     doomed.append(child)
         for victim in doomed:
             with contextlib.suppress(ProcessLookupError):

@@ -25,14 +25,15 @@ from chexpoint.engine.proc import mappings
 from chexpoint.model import Hazard
 
 # Shared objects on every stack, which say nothing about whose thread it is.
-_EVERYWHERE = ("libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "libm.", "libm-")
-_RUNTIME = (*_EVERYWHERE, "python", "libpython", "libgcc", "[vdso]", "chexpoint")
+_SYSTEM = ("libc.so", "libc-", "libpthread")
+_LANGUAGE = ("ld-linux", "libstdc++", "libm.", "libm-", "libgcc", "[vdso]", "libpython", "python")
+_RUNTIME = (*_SYSTEM, *_LANGUAGE)
 # Libraries that start their threads again in a forked process; each has a test
 # that uses it before and after a restore.
 _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython", "pypocketfft.")
 # Pools that are stopped just before a fork, by themselves or by `repairs`.
 _STOPPED_BY_FORK = ("openblas", "libgomp", "libomp", "libiomp5")
-_STACK_BYTES = 8192
+_STACK_BYTES = 64 * 1024
 FLUSHER = "chex-flusher"
 _EXIT_S = 0.1
 
@@ -172,28 +173,22 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
                     comm = file.read().strip()
             except OSError:
                 continue  # it has ended
-            libraries = _thread_libraries(thread, memory, code, starts)
-            owners.append(_owner(libraries) or f"a native library ('{comm}')")
+            owner = _thread_owner(thread, memory, code, starts)
+            owners.append(owner or f"a native library ('{comm}')")
     finally:
         os.close(memory)
     return owners
 
 
-def _owner(libraries: list[str]) -> str:
-    """Return the library a thread most likely belongs to.
-
-    The function a thread was started with lies farthest up its stack, but thread-local
-    storage lies beyond it; the function it waits in lies on top, among traces of earlier calls.
-    """
-    ends = [libraries[-1], libraries[0]] if libraries else []
-    return next((name for name in ends if name.startswith(_KNOWN_GOOD)), ends[0] if ends else "")
-
-
-def _thread_libraries(
+def _thread_owner(
     thread: int, memory: int, code: list[tuple[int, int, str]], starts: list[int]
-) -> list[str]:
-    """Return the libraries that return addresses on a thread's stack lie in, top first."""
-    libraries = []
+) -> str:
+    """Return the library whose function a thread was started with, or an empty string.
+
+    Stacks are used again, so there are traces of earlier threads on them.  But the outermost
+    frames are always the system's, and the one above them is the thread's own function.
+    """
+    names = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/self/task/{thread}/syscall") as file:
             stack_pointer = int(file.read().split()[-2], 16)  # fails for one that is running
@@ -201,5 +196,7 @@ def _thread_libraries(
         for (value,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             at = bisect.bisect_right(starts, value) - 1
             if at >= 0 and value < code[at][1]:
-                libraries.append(os.path.basename(code[at][2]))
-    return [name for name in libraries if not name.startswith(_RUNTIME)]
+                names.append(os.path.basename(code[at][2]))
+    while names and not names[-1].startswith(_SYSTEM):
+        names.pop()  # beyond the frames lies thread-local storage
+    return next((name for name in reversed(names) if not name.startswith(_RUNTIME)), "")

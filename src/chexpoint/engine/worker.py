@@ -33,6 +33,7 @@ from chexpoint.engine.effects import FileWatch
 from chexpoint.engine.freeze import ChildSignal, Fork, fork_settled, wait_frozen
 from chexpoint.engine.hazards import find_hazards
 from chexpoint.engine.loop import ForkableLoop
+from chexpoint.engine.message import DELIMITER
 from chexpoint.engine.output import WorkerStream, flusher
 from chexpoint.engine.repairs import Repairs
 from chexpoint.engine.threads import native_thread_hazards, suspect_threads
@@ -137,6 +138,10 @@ class WorkerApp(IPKernelApp):
         self.displayhook.get_execution_count = lambda: self.kernel.execution_count
 
 
+# Configuration for ipykernel is found by the name of its application's class.
+WorkerApp.__name__ = IPKernelApp.__name__
+
+
 class Worker:
     """The worker's own part: the link, the commands, the checkpoints."""
 
@@ -238,7 +243,9 @@ class Worker:
         seq, *frames = packet.frames
         self.cell_seconds = 0.0
         try:
-            wrapped = [Frame(frame) for frame in frames]
+            # Identities and the message itself are asked for as frames, buffers as bytes.
+            buffers = frames.index(DELIMITER) + 6
+            wrapped = [*map(Frame, frames[:buffers]), *frames[buffers:]]
             if packet.channel == Channel.SHELL:
                 await self.kernel.handle_shell(wrapped)
             else:

@@ -42,11 +42,11 @@ class WorkerHistory(HistoryManager):
     """
 
     def __init__(self, **kwargs: Any) -> None:
+        self._branched = False
         super().__init__(**kwargs)
         self._stop_save_thread()
         self.using_thread = False
         self.db_cache_size = _HISTORY_CACHE
-        self._branched = False
         self.release()
 
     @property
@@ -68,15 +68,19 @@ class WorkerHistory(HistoryManager):
         """Write what is waiting and close the database."""
         if self.hist_file == ":memory:":
             return
-        if self.db_input_cache or self.db_output_cache:
-            if self._branched:
-                self.new_session()
-                self._branched = False
-            self.writeout_cache()
+        self.writeout_cache()
         connection = self.__dict__.get("_connection")
         if connection is not None:
             connection.close()
             self.__dict__["_connection"] = None
+
+    def writeout_cache(self, conn: Any = None) -> None:
+        if not self.db_input_cache and not self.db_output_cache:
+            return
+        if self._branched:
+            self._branched = False
+            self.new_session(conn)
+        super().writeout_cache(conn)
 
     def branch(self) -> None:
         """After a restore line numbers come again: they need a session of their own."""
@@ -181,6 +185,8 @@ class WorkerKernel(IPythonKernel):
         loop = asyncio.get_running_loop()
 
         def cancel(*_: object) -> None:
+            if asyncio.current_task(loop) is future:  # it computes: stop it as any cell
+                raise KeyboardInterrupt
             loop.call_soon_threadsafe(future.cancel)
 
         previous = signal.signal(signal.SIGINT, cancel)

@@ -42,11 +42,17 @@ class DebugThread:
         threading.Thread(target=self._run, name="chex-debugger", daemon=True).start()
         self._ready.wait()
 
-    def request(self, content: dict[str, Any], on_reply: Callable[[Any], None]) -> None:
-        """Handle one debug request, then call back with the reply."""
+    def request(
+        self,
+        content: dict[str, Any],
+        on_begin: Callable[[], None],
+        on_reply: Callable[[Any], None],
+    ) -> None:
+        """Handle one debug request when those before it are done, then call back."""
 
         async def handle() -> None:
             async with self._lock:
+                on_begin()
                 try:
                     reply = await self._debugger.process_request(content)
                 except Exception as error:

@@ -228,6 +228,8 @@ class ZmqFront:
             self._wants_input = True
             for _ in self._received("stdin"):
                 pass  # answers to questions that were given up
+        elif channel == Channel.SHELL:
+            self._wants_input = False  # the cell that asked has ended
         self._send(_SOCKETS[channel], frames)
 
     def show(self, name: str, text: str, request: Request | None) -> None:
@@ -269,13 +271,18 @@ class ZmqFront:
     def _debug_request(self, message: Message) -> None:
         if self._debug is None:
             self._debug = DebugThread(self._ask_worker, self._debug_event)
-        self._debug_parent = message.header
-        self._status("busy", message.header)
+
+        def on_begin() -> None:
+            self._later(lambda: self._debug_begins(message))
 
         def on_reply(reply: Any) -> None:
             self._later(lambda: self._debug_reply(message, reply))
 
-        self._debug.request(message.content, on_reply)
+        self._debug.request(message.content, on_begin, on_reply)
+
+    def _debug_begins(self, message: Message) -> None:
+        self._debug_parent = message.header
+        self._status("busy", message.header)
 
     def _debug_reply(self, message: Message, reply: Any) -> None:
         self._reply("control", message, reply or {})
