@@ -52,15 +52,18 @@ class Fork:
     """Whether this is the new process."""
     lost: list[str]
     """In the new process: what it could not keep, in words."""
+    has_shared_memory: bool = False
 
 
-def fork_settled(keep: Collection[int]) -> Fork:
+def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
     """Fork a process that becomes the supervisor's child and shares nothing with this one.
 
     Parameters
     ----------
     keep
         Descriptors that are left as they are.
+    has_shared_memory
+        Whether there is any to be copied: looking takes longer than the rest.
 
     Raises
     ------
@@ -84,7 +87,9 @@ def fork_settled(keep: Collection[int]) -> Fork:
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS)
         os.close(reader)
-        lost = settle({*keep, writer})
+        if has_shared_memory:
+            copy_shared_memory()
+        lost = privatize({*keep, writer})
         middle = os.getpid()
         os.write(writer, b"\1")
         os.close(writer)
@@ -92,13 +97,7 @@ def fork_settled(keep: Collection[int]) -> Fork:
             os._exit(0)
     except BaseException:
         _die()
-    return Fork(middle, is_new=True, lost=lost)
-
-
-def settle(keep: Collection[int]) -> list[str]:
-    """Give this process its own copies of what a fork shares; return what was lost, in words."""
-    copy_shared_memory()
-    return privatize(keep)
+    return Fork(middle, is_new=True, lost=lost, has_shared_memory=has_shared_memory)
 
 
 def _die() -> NoReturn:
@@ -194,7 +193,7 @@ def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -
         kept = packet.command()["keep"]
         if kept:
             try:
-                fork = fork_settled({*keep, *packet.fds})
+                fork = fork_settled({*keep, *packet.fds}, has_shared_memory=fork.has_shared_memory)
             except OSError:
                 kept = False  # no memory for a successor: the checkpoint is used up
             else:

@@ -12,7 +12,7 @@ import sys
 
 from chexpoint.engine import proc
 from chexpoint.engine.descriptors import open_descriptors
-from chexpoint.engine.shared_memory import is_private_to_us, shared_mappings
+from chexpoint.engine.shared_memory import is_private_to_us
 from chexpoint.engine.threads import loky_executor, python_thread_hazards
 from chexpoint.model import Hazard
 
@@ -31,12 +31,12 @@ _SHARED_OBJECTS = {
 }
 
 
-def find_hazards() -> list[Hazard]:
-    """Return everything that can be seen before the fork."""
+def find_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
+    """Return everything that can be seen before the fork; ``shared`` are shared mappings."""
     return [
         *python_thread_hazards(),
         *child_hazards(),
-        *shared_memory_hazards(),
+        *shared_memory_hazards(shared),
         *descriptor_hazards(),
         *library_hazards(),
     ]
@@ -74,8 +74,8 @@ def child_hazards() -> list[Hazard]:
     return found
 
 
-def shared_memory_hazards() -> list[Hazard]:
-    paths = {m.path for m in shared_mappings() if not is_private_to_us(m)}
+def shared_memory_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
+    paths = {m.path for m in shared if not is_private_to_us(m)}
     found = []
     for path in sorted(paths):
         if path.startswith("/dev/") and not path.startswith("/dev/shm/"):

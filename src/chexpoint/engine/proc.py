@@ -48,24 +48,25 @@ _ANY = re.compile("^" + _LINE % "....", re.MULTILINE)
 _SHARED_WRITABLE = re.compile("^" + _LINE % ".w.s", re.MULTILINE)
 
 
-def mappings(*, shared_writable: bool = False) -> list[Mapping]:
-    """Return what is mapped into this process.
+def read_maps() -> str:
+    """Return ``/proc/self/maps``; thousands of lines, so it is read once for each checkpoint."""
+    return _read("/proc/self/maps")
 
-    There can be thousands, so those asked for are picked before they are parsed.
-    """
-    lines = (_SHARED_WRITABLE if shared_writable else _ANY).findall(_read("/proc/self/maps"))
+
+def mappings(maps: str, *, shared_writable: bool = False) -> list[Mapping]:
+    """Return what is mapped into this process; what is asked for is picked before it is parsed."""
+    lines = (_SHARED_WRITABLE if shared_writable else _ANY).findall(maps)
     return [
         Mapping(int(start, 16), int(end, 16), flags, int(offset, 16), int(inode), path)
         for start, end, flags, offset, inode, path in lines
     ]
 
 
-def mapped_files(containing: str) -> set[str]:
+def mapped_files(maps: str, containing: str) -> set[str]:
     """Return the mapped files whose name contains a word."""
-    text = _read("/proc/self/maps")
-    if containing not in text:
+    if containing not in maps:
         return set()
-    paths = {line[line.find("/") :] for line in text.splitlines() if containing in line}
+    paths = {line[line.find("/") :] for line in maps.splitlines() if containing in line}
     return {path for path in paths if containing in os.path.basename(path)}
 
 

@@ -27,8 +27,8 @@ _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 class Repairs:
     """Everything that is put right around one checkpoint."""
 
-    def before_fork(self) -> None:
-        pause_openmp()
+    def before_fork(self, maps: str) -> None:
+        pause_openmp(maps)
         libc.fflush(None)  # or the child would print the same C buffers again
         self._pid = os.getpid()
         # random.py seeds itself anew in every forked child.
@@ -55,7 +55,7 @@ class Repairs:
         _keep_multiprocessing(self._pid)
 
 
-def pause_openmp() -> None:
+def pause_openmp(maps: str) -> None:
     """Stop the thread pools of all OpenMP runtimes.
 
     libgomp has no fork handler: a child that enters a parallel region waits
@@ -63,7 +63,7 @@ def pause_openmp() -> None:
     be done by the forking thread, and for every copy of the runtime (wheels
     bring their own).
     """
-    for path in mapped_files("omp"):
+    for path in mapped_files(maps, "omp"):
         if not os.path.basename(path).startswith(_OPENMP):
             continue
         with contextlib.suppress(OSError, AttributeError):

@@ -13,7 +13,7 @@ import ctypes
 import os
 
 from chexpoint.engine.descriptors import open_descriptors
-from chexpoint.engine.proc import Mapping, libc, mappings
+from chexpoint.engine.proc import Mapping, libc, mappings, read_maps
 
 _MAP_SHARED, _MAP_FIXED = 0x01, 0x10
 _PROT = {"r": 1, "w": 2, "x": 4}
@@ -29,9 +29,9 @@ _mmap.argtypes = [
 ]
 
 
-def shared_mappings() -> list[Mapping]:
+def shared_mappings(maps: str) -> list[Mapping]:
     """Return the shared writable mappings of this process."""
-    return mappings(shared_writable=True)
+    return mappings(maps, shared_writable=True)
 
 
 def is_private_to_us(mapping: Mapping) -> bool:
@@ -46,7 +46,7 @@ def is_private_to_us(mapping: Mapping) -> bool:
 def copy_shared_memory() -> None:
     """Replace this process's shared memory by its own copies, in place."""
     groups: dict[tuple[str, int], list[Mapping]] = {}
-    for mapping in shared_mappings():
+    for mapping in shared_mappings(read_maps()):
         if is_private_to_us(mapping):
             groups.setdefault((mapping.path, mapping.inode), []).append(mapping)
     if not groups:

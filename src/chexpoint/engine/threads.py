@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from chexpoint.engine.proc import mappings
+from chexpoint.engine.proc import mappings, read_maps
 from chexpoint.model import Hazard
 
 # Shared objects on every stack, which say nothing about whose thread it is.
@@ -35,6 +35,8 @@ _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython", "pypocketfft.")
 _STOPPED_BY_FORK = ("openblas", "libgomp", "libomp", "libiomp5")
 _STACK_BYTES = 64 * 1024
 FLUSHER = "chex-flusher"
+# Threads found to belong to a known good library, so that it is looked up once.
+_seen_good: set[tuple[int, str]] = set()
 _EXIT_S = 0.1
 
 
@@ -130,8 +132,24 @@ def _count_native_threads() -> dict[str, int]:
         native = [t for t in map(int, os.listdir("/proc/self/task")) if t not in python]
     except OSError:
         return {}
-    owners = collections.Counter(_thread_owners(native) if native else ())
-    return {name: n for name, n in owners.items() if not name.startswith(_KNOWN_GOOD)}
+    births = {thread: _birth(thread) for thread in native}
+    unknown = [t for t in native if (t, births[t]) not in _seen_good]
+    found: collections.Counter[str] = collections.Counter()
+    for thread, owner in _thread_owners(unknown).items() if unknown else ():
+        if owner.startswith(_KNOWN_GOOD):
+            _seen_good.add((thread, births[thread]))
+        else:
+            found[owner] += 1
+    return dict(found)
+
+
+def _birth(thread: int) -> str:
+    """Return when a thread was started: thread ids are used again."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 def _library(shared_object: str) -> str:
@@ -158,14 +176,16 @@ def _library(shared_object: str) -> str:
     return shared_object
 
 
-def _thread_owners(threads: Iterable[int]) -> list[str]:
-    code = sorted((m.start, m.end, m.path) for m in mappings() if m.is_executable and m.path)
+def _thread_owners(threads: Iterable[int]) -> dict[int, str]:
+    code = sorted(
+        (m.start, m.end, m.path) for m in mappings(read_maps()) if m.is_executable and m.path
+    )
     starts = [start for start, _, _ in code]
-    owners = []
+    owners = {}
     try:
         memory = os.open("/proc/self/mem", os.O_RDONLY)
     except OSError:
-        return ["a native library" for _ in threads]
+        return dict.fromkeys(threads, "a native library")
     try:
         for thread in threads:
             try:
@@ -174,7 +194,7 @@ def _thread_owners(threads: Iterable[int]) -> list[str]:
             except OSError:
                 continue  # it has ended
             owner = _thread_owner(thread, memory, code, starts)
-            owners.append(owner or f"a native library ('{comm}')")
+            owners[thread] = owner or f"a native library ('{comm}')"
     finally:
         os.close(memory)
     return owners

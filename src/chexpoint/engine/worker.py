@@ -36,6 +36,7 @@ from chexpoint.engine.loop import ForkableLoop
 from chexpoint.engine.message import DELIMITER
 from chexpoint.engine.output import WorkerStream, flusher
 from chexpoint.engine.repairs import Repairs
+from chexpoint.engine.shared_memory import shared_mappings
 from chexpoint.engine.threads import native_thread_hazards, suspect_threads
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.engine.worker_kernel import WorkerKernel
@@ -358,7 +359,9 @@ class Worker:
         started = time.perf_counter()
         self._child_signal.reap()
         flusher.stop()
-        hazards = self.hazards()
+        maps = proc.read_maps()
+        shared = shared_mappings(maps)
+        hazards = self._find_hazards(shared)
         if hazards:
             os.close(control_fd)
             # Whose they are is often clear from who else has threads.
@@ -367,10 +370,13 @@ class Worker:
         files = self._files.at_checkpoint()
         locks = held_locks()
         repairs = Repairs()
-        repairs.before_fork()
+        repairs.before_fork(maps)
         self._child_signal.block()
         try:
-            fork = fork_settled({control_fd, self.link.fileno(), *self._loop.own_descriptors()})
+            fork = fork_settled(
+                {control_fd, self.link.fileno(), *self._loop.own_descriptors()},
+                has_shared_memory=bool(shared),
+            )
         except OSError as error:
             self._child_signal.unblock()
             os.close(control_fd)
@@ -399,7 +405,10 @@ class Worker:
 
     def hazards(self) -> list[Hazard]:
         """Return what speaks against a checkpoint now; native threads show only after a fork."""
-        found = find_hazards()
+        return self._find_hazards(shared_mappings(proc.read_maps()))
+
+    def _find_hazards(self, shared: list[proc.Mapping]) -> list[Hazard]:
+        found = find_hazards(shared)
         if self._debugging:
             advice = "restart the kernel to checkpoint again"
             found.append(Hazard(kind="debugger", what="the debugger is attached", advice=advice))
