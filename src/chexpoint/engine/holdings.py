@@ -23,6 +23,9 @@ class Holdings:
     def __iter__(self) -> Iterator[Checkpoint]:
         return iter(self._held.values())
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def __contains__(self, checkpoint: CheckpointId) -> bool:
         return checkpoint in self._held
 
@@ -107,11 +110,19 @@ class Holdings:
             at = self._parents.get(at)
         return next((c for c in self if c.name == ROOT and not c.bad), None)
 
-    def least_useful(self, but: CheckpointId | None) -> Checkpoint | None:
-        """Return what to let go first; the root, and ``but``, stay."""
+    def least_useful(self, excess_bytes: Bytes, *, but: CheckpointId | None) -> list[Checkpoint]:
+        """Return what to let go first, to free some memory; the root, and ``but``, stay.
+
+        Pages shared by two checkpoints are freed only with the second, so more may become
+        free than the sizes say: only a part goes at once, and then memory is measured again.
+        """
         spare = [c for c in self if c.name != ROOT and c.id != but]
         order = eviction_order(spare, self._held, self._parents, self._costs)
-        return order[0] if order else None
+        victims: list[Checkpoint] = []
+        for checkpoint in order[: 1 + len(order) // 8]:
+            if sum(c.size_bytes for c in victims) < excess_bytes:
+                victims.append(checkpoint)
+        return victims
 
 
 def title(checkpoint: Checkpoint) -> str:

@@ -12,7 +12,7 @@ from chexpoint.engine.memory import available_bytes
 from chexpoint.model import CheckpointId
 
 # Measuring may take this share of one core at the most.
-_DUTY = 0.1
+_DUTY = 0.05
 
 
 class Meter:

@@ -146,12 +146,13 @@ class Memory:
     page_tables: int
 
 
+_ROLLUP = re.compile(r"^(Pss|Pss_Anon|Pss_Shmem|Private_Dirty|Anonymous): +(\d+)", re.MULTILINE)
+
+
 def memory(pid: int) -> Memory | None:
     """Measure a process; slow for many small pages, so not for the supervisor's loop."""
-    fields = {}
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines()[1:]:
-        name, _, rest = line.partition(":")
-        fields[name] = int(rest.split()[0]) * 1024
+    rollup = _read(f"/proc/{pid}/smaps_rollup")
+    fields = {name: int(size) * 1024 for name, size in _ROLLUP.findall(rollup)}
     if not fields:
         return None
     return Memory(

@@ -61,6 +61,8 @@ _HANG_CPU_S = 0.05
 _BASE_BYTES = 8 * 1024**2
 _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
 _MAX_START_ATTEMPTS = 2
+# Each is a process; systems allow a user a few thousand.
+_MAX_HELD = 256
 _RESTORES = {"restore", "take"}
 
 
@@ -385,6 +387,9 @@ class EngineState:
             uses=0,
         )
         self.held.add(checkpoint)
+        if len(self.held) > _MAX_HELD:
+            for victim in self.held.least_useful(1, but=checkpoint.id):
+                self._evict(victim.id)
         self._fork_s += 0.3 * (event.seconds - self._fork_s)
         self.refused = ()
         self._new_position(checkpoint.id, self._execution_count)
@@ -481,11 +486,11 @@ class EngineState:
     def _measured(self, event: ev.Measured) -> None:
         self._held_bytes, self._worker_bytes = event.held_bytes, event.worker_bytes
         self.held.measured(event.sizes)
-        if event.held_bytes > self.budget_bytes or self.is_short(event.available_bytes):
-            # One at a time, then measure again: pages shared by two checkpoints
-            # are freed only with the second, so sizes do not add up.
-            victim = self.held.least_useful(but=self._thawing())
-            if victim is not None:
+        excess = max(
+            event.held_bytes - self.budget_bytes, self._reserve_bytes - event.available_bytes
+        )
+        if excess > 0:
+            for victim in self.held.least_useful(excess, but=self._thawing()):
                 self._evict(victim.id)
 
     # ------------------------------------------------------------ deaths
