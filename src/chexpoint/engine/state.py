@@ -106,6 +106,7 @@ class EngineState:
         self._seconds = 0.0
         self._execution_count = 0
         self._fork_s = 0.01
+        self._growth_bytes = 0
         self._held_bytes = 0
         self._worker_bytes = 0
         self._out: list[Instruction] = []
@@ -315,6 +316,7 @@ class EngineState:
             self._cells += 1
             self._seconds += event.seconds
             self._execution_count = event.execution_count
+            self._growth_bytes = event.growth_bytes
         asks, self._after_cell = self._after_cell, []
         self._cell_asks = len(asks)
         self.queue.extendleft(reversed(asks))
@@ -383,13 +385,12 @@ class EngineState:
             pid=0,
             execution_count=self._execution_count,
             cost_s=self._seconds,
-            size_bytes=_BASE_BYTES,
+            size_bytes=_BASE_BYTES + self._growth_bytes,
             uses=0,
         )
         self.held.add(checkpoint)
-        if len(self.held) > _MAX_HELD:
-            for victim in self.held.least_useful(1, but=checkpoint.id):
-                self._evict(victim.id)
+        # An estimate, until it is measured: many may be taken before that.
+        self._held_bytes += checkpoint.size_bytes
         self._fork_s += 0.3 * (event.seconds - self._fork_s)
         self.refused = ()
         self._new_position(checkpoint.id, self._execution_count)
@@ -398,6 +399,7 @@ class EngineState:
         self._finish(ask, checkpoint, note=f"checkpoint {title(checkpoint)} taken in {took}")
         if (early := self._early.pop(checkpoint.id, None)) is not None:
             self._froze(early)
+        self._make_room()
 
     def _fork_refused(self, checkpoint: CheckpointId, reasons: tuple[Hazard, ...]) -> None:
         self._early.pop(checkpoint, None)
@@ -477,8 +479,9 @@ class EngineState:
         self._do(ev.Drop(checkpoint))
 
     def _evict(self, checkpoint: CheckpointId) -> None:
+        self._held_bytes -= self.held[checkpoint].size_bytes
         self._forget(checkpoint)
-        self._do(ev.Measure(urgent=True))
+        self._do(ev.Measure())
 
     def _thawing(self) -> CheckpointId | None:
         return self.doing.checkpoint if isinstance(self.doing, Thawing) else None
@@ -486,9 +489,16 @@ class EngineState:
     def _measured(self, event: ev.Measured) -> None:
         self._held_bytes, self._worker_bytes = event.held_bytes, event.worker_bytes
         self.held.measured(event.sizes)
-        excess = max(
-            event.held_bytes - self.budget_bytes, self._reserve_bytes - event.available_bytes
-        )
+        short = self._reserve_bytes - event.available_bytes
+        self._make_room(short)
+        if short > 0:
+            self._do(ev.Measure(urgent=True))
+
+    def _make_room(self, short_bytes: Bytes = 0) -> None:
+        """Let checkpoints go while they hold more than they may."""
+        excess = max(self._held_bytes - self.budget_bytes, short_bytes)
+        if len(self.held) > _MAX_HELD:
+            excess = max(excess, 1)
         if excess > 0:
             for victim in self.held.least_useful(excess, but=self._thawing()):
                 self._evict(victim.id)
