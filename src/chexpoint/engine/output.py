@@ -150,16 +150,17 @@ class WorkerStream(OutStream):
         if not self._waiting:
             return
         self._sent_at = time.monotonic()
-        with self._buffer_lock:
+        with self._buffer_lock:  # also while sending: what was written first is sent first
             self._waiting = 0
-            waiting = list(self._flush_buffers())
-        for parent, text in waiting:
-            if not text:
-                continue
-            self.session.pid = os.getpid()  # the session refuses to send from forked children
-            message = self.session.msg("stream", {"name": self.name, "text": text}, parent=parent)
-            for hook in self._hooks:
-                message = hook(message)
-                if message is None:
-                    return
-            self.session.send(self.pub_thread, message, ident=self.topic)
+            for parent, text in self._flush_buffers():
+                if text:
+                    self._send(parent, text)
+
+    def _send(self, parent: dict[str, Any], text: str) -> None:
+        self.session.pid = os.getpid()  # the session refuses to send from forked children
+        message = self.session.msg("stream", {"name": self.name, "text": text}, parent=parent)
+        for hook in self._hooks:
+            message = hook(message)
+            if message is None:
+                return
+        self.session.send(self.pub_thread, message, ident=self.topic)
