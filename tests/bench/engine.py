@@ -195,8 +195,7 @@ def main() -> None:
         "large_state": large_state(1 if quick else 4, 5 if quick else 20),
         "many_checkpoints": many_checkpoints(0.25 if quick else 1, 12 if quick else 50),
     }
-    json.dump(result, sys.stdout, indent=2)
-    print()
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

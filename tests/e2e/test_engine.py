@@ -39,7 +39,8 @@ def test_outputs_are_those_of_a_notebook(engine: Engine) -> None:
         "import sys\n"
         "from IPython.display import display, update_display, HTML\n"
         "print('a'); print('b', file=sys.stderr)\n"
-        "display(HTML('<b>1</b>'), display_id='d'); update_display(HTML('<b>2</b>'), display_id='d')\n"
+        "display(HTML('<b>1</b>'), display_id='d')\n"
+        "update_display(HTML('<b>2</b>'), display_id='d')\n"
         "6 * 7"
     )
     assert result.status == "ok"
@@ -271,12 +272,16 @@ def test_an_engine_that_has_ended_says_so(tmp_path: Path) -> None:
         engine.run("1")
 
 
+def run_until_closed(engine: Engine) -> None:
+    while engine.run("1").status == "aborted":
+        pass  # sent before the engine had ended
+
+
 def test_exit_in_a_cell_ends_the_engine(tmp_path: Path) -> None:
     with Engine(cwd=tmp_path) as engine:
         engine.run("exit")
         with pytest.raises(EngineClosed):
-            while engine.run("1").status == "aborted":
-                pass  # sent before the engine has ended
+            run_until_closed(engine)
 
 
 def test_magics_work_without_jupyter(engine: Engine) -> None:

@@ -45,8 +45,8 @@ def script(engine: Engine) -> None:
             step()
         except EngineClosed:
             raise
-        except EngineError as error:
-            assert str(error)
+        except EngineError:
+            continue  # said in words; the next step must work
 
 
 def count_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:

@@ -85,11 +85,15 @@ def test_an_end_that_closes_is_noticed_after_what_it_sent(links: tuple[Link, Lin
     assert b.receive() is None
 
 
+def fill(link: Link) -> None:
+    for _ in range(100_000):
+        link.send(Channel.IOPUB, [b"x" * 50_000], wait=False)
+
+
 def test_a_full_link_does_not_block(links: tuple[Link, Link]) -> None:
     a, b = links
     with pytest.raises(BlockingIOError):
-        for _ in range(100_000):
-            a.send(Channel.IOPUB, [b"x" * 50_000], wait=False)
+        fill(a)
     with pytest.raises(BlockingIOError):
         a.receive(wait=False)
     assert b.receive() is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.errors import InvalidValue
 from chexpoint.model import format_seconds, format_size, parse_size
 
 
@@ -36,10 +38,8 @@ def test_what_is_not_a_size_says_so(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_a_size_or_a_clear_error(text: str) -> None:
-    try:
+    with contextlib.suppress(InvalidValue):
         assert parse_size(text) >= 1
-    except ChexError as error:
-        assert "is not a size" in str(error)
 
 
 @given(st.integers(0, 2**50))
