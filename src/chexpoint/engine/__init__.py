@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chexpoint.engine.memory import MemoryLimits, cgroup_folders, memory_limits
     from chexpoint.engine.message import Codec, Message
     from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
-    from chexpoint.engine.spawn import Spawner
+    from chexpoint.engine.spawn import PLAIN, Spawner
     from chexpoint.engine.state import EngineState
     from chexpoint.engine.supervisor import Supervisor
     from chexpoint.engine.wire import Channel
@@ -35,7 +35,7 @@ _HOME = {
     "memory": ("MemoryLimits", "cgroup_folders", "memory_limits"),
     "message": ("Codec", "Message"),
     "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
-    "spawn": ("Spawner",),
+    "spawn": ("PLAIN", "Spawner"),
     "state": ("EngineState",),
     "supervisor": ("Supervisor",),
     "wire": ("Channel",),
@@ -50,6 +50,7 @@ def __getattr__(name: str) -> "Any":
 
 
 __all__ = [
+    "PLAIN",
     "Ask",
     "Asked",
     "Channel",

@@ -11,6 +11,10 @@ import sys
 _RUN_WORKER = os.path.join(os.path.dirname(__file__), "run_worker.py")
 
 
+PLAIN = "CHEX_PLAIN"
+"""Set in the environment of a kernel that had to do without a worker: the reason."""
+
+
 class Spawner:
     """Starts workers that write to the same two pipes.
 

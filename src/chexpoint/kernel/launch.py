@@ -6,7 +6,7 @@ Until the worker is started, every import delays the user.
 import os
 import sys
 
-from chexpoint.engine import Spawner
+from chexpoint.engine import PLAIN, Spawner
 
 
 def launch(argv: list[str]) -> int:
@@ -14,9 +14,13 @@ def launch(argv: list[str]) -> int:
     file, rest = split_options(argv)
     if file is None:
         file = _new_connection_file()
-    spawner = Spawner(["-f", file, "--ext=chexpoint", *rest])
+    options = ["-f", file, "--ext=chexpoint", *rest]
+    spawner = Spawner(options)
     if _has_ports(file):  # else the worker would not learn which were chosen
-        spawner.start_ahead()
+        try:
+            spawner.start_ahead()
+        except OSError as error:
+            return _run_plain(options, f"no process can be started here ({error.strerror})")
 
     from chexpoint.errors import ChexError
     from chexpoint.kernel.app import run
@@ -26,6 +30,16 @@ def launch(argv: list[str]) -> int:
     except ChexError as error:
         print(f"chex: {error}", file=sys.stderr)
         return error.exit_code
+    return 0
+
+
+def _run_plain(options: list[str], reason: str) -> int:
+    """Run the stock kernel in this process: better no checkpoints than no kernel."""
+    from ipykernel.kernelapp import IPKernelApp
+
+    print(f"chex: {reason}: running without checkpoints", file=sys.stderr)
+    os.environ[PLAIN] = reason  # for %chex_status
+    IPKernelApp.launch_instance(argv=options)
     return 0
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
+from chexpoint.engine import PLAIN
 from chexpoint.errors import ChexError
 from chexpoint.magics.status_view import StatusView
 from chexpoint.model import Status, format_size, parse_size, status_from_json, to_json
@@ -122,6 +124,9 @@ class ChexMagics(Magics):
         %chex_status
         """
         args = parse_argstring(self.chex_status, line)
+        if (reason := self._why_plain()) is not None:
+            print(json.dumps({"missing": [reason]}) if args.json else f"CHEX: {reason}")
+            return
         status, hazards = self._status(), self._worker().hazards()
         if args.json:
             print(json.dumps({**to_json(status), "hazards": to_json(hazards)}))
@@ -149,10 +154,17 @@ class ChexMagics(Magics):
         return status_from_json(self._ask("status"))
 
     def _worker(self) -> Any:
-        worker = getattr(getattr(self.shell, "kernel", None), "chex_worker", None)
-        if worker is None:
-            raise UsageError("this kernel has no checkpoints: choose the kernel CHEX")
-        return worker
+        if (reason := self._why_plain()) is not None:
+            raise UsageError(reason)
+        return cast("Any", self.shell).kernel.chex_worker
+
+    def _why_plain(self) -> str | None:
+        """Return why there are no checkpoints in this kernel, or None if there are."""
+        if hasattr(getattr(self.shell, "kernel", None), "chex_worker"):
+            return None
+        if reason := os.environ.get(PLAIN):
+            return f"no checkpoints: {reason}"
+        return "this kernel has no checkpoints: choose the kernel CHEX"
 
     def _ask(self, op: str, **args: Any) -> Any:
         try:

@@ -49,3 +49,32 @@ def test_status_tells_what_the_machine_lacks() -> None:
     answers = state.handle(Asked(Ask(1, "checkpoint", {"name": "a"})))
     (answer,) = [a for a in answers if isinstance(a, ev.Answer)]
     assert isinstance(answer.error, ForkRefused)
+
+
+def test_low_memory_lets_checkpoints_go_before_the_system_must() -> None:
+    state = EngineState(budget_bytes=2**40, reserve_bytes=2**30)
+    state.start()
+    state.handle(ev.WorkerReady(1))
+    root = forking(state)
+    state.handle(ev.Forked(root))
+    for n in range(5):
+        state.handle(Asked(Ask(n, "checkpoint", {})))
+        state.handle(ev.Forked(forking(state)))
+    for available in (2**31, 2**29):
+        measured = ev.Measured({}, held_bytes=0, worker_bytes=0, available_bytes=available)
+        instructions = state.handle(measured)
+        dropped = [i for i in instructions if isinstance(i, ev.Drop)]
+        assert bool(dropped) == (available < 2**30)
+    assert root in state.held
+    assert ev.Measure(urgent=True) in instructions
+
+
+def test_more_checkpoints_than_processes_are_reasonable_are_not_held() -> None:
+    state = EngineState(budget_bytes=2**50)
+    state.start()
+    state.handle(ev.WorkerReady(1))
+    state.handle(ev.Forked(forking(state)))
+    for n in range(300):
+        state.handle(Asked(Ask(n, "checkpoint", {})))
+        state.handle(ev.Forked(forking(state)))
+    assert len(state.held) <= 256
