@@ -127,6 +127,11 @@ def test_children_of_a_left_state_end_with_it(mark: str) -> None:
         assert not [p for p in marked(MARK, mark) if "sleep" in p.command]
 
 
+def test_children_end_with_the_engine(mark: str) -> None:
+    with Engine(env={MARK: mark}) as engine:
+        engine.run("import subprocess; p = subprocess.Popen(['sleep', '1000'])")
+
+
 def test_a_busy_worker_dies_with_its_supervisor(mark: str) -> None:
     engine = Engine(env={MARK: mark})
     engine.checkpoint("a")

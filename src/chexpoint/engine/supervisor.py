@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import json
 import os
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +21,7 @@ from chexpoint.engine import events as ev
 from chexpoint.engine import proc
 from chexpoint.engine.effects import FileLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
+from chexpoint.engine.live_worker import LiveWorker, started_below
 from chexpoint.engine.memory import available_bytes
 from chexpoint.engine.meter import Meter
 from chexpoint.engine.spawn import Spawner
@@ -49,9 +48,7 @@ class Supervisor:
         self._front: Front
         self._state = state
         self._spawner = spawner
-        self._link: Link | None = None
-        self._pid = 0
-        self._outgoing: deque[tuple[Channel, Sequence[Any], Sequence[int]]] = deque()
+        self._worker: LiveWorker | None = None
         self._controls: dict[CheckpointId, Link] = {}
         self._frozen_pids: dict[CheckpointId, int] = {}
         self._thawing: _Thawing | None = None
@@ -93,7 +90,8 @@ class Supervisor:
             self._read_checkpoints(ready)
             self._read_outputs(ready)
             self._read_front()
-            self._flush_outgoing()
+            if self._worker is not None:
+                self._worker.flush()
             self._run_timers()
             if os.getppid() != parent:
                 break
@@ -101,14 +99,19 @@ class Supervisor:
 
     def _readers(self) -> list[int]:
         links = [*self._controls.values()]
-        if self._link is not None:
-            links.append(self._link)
+        if self._worker is not None:
+            links.append(self._worker.link)
         if self._thawing is not None:
             links.append(self._thawing.link)
         return [self._wake_reader, *self._outputs.values(), *(link.fileno() for link in links)]
 
     def _writers(self) -> list[int]:
-        return [self._link.fileno()] if self._link is not None and self._outgoing else []
+        worker = self._worker
+        return [worker.link.fileno()] if worker is not None and worker.has_waiting else []
+
+    @property
+    def _pid(self) -> int:
+        return self._worker.pid if self._worker is not None else 0
 
     def _timeout(self) -> float:
         wanted = _WATCH_S if len(self._controls) > 1 else 5.0
@@ -161,24 +164,25 @@ class Supervisor:
                 case InterruptAsked():
                     self.interrupt()
                 case InputReply(frames):
-                    self._send(Channel.STDIN, frames)
+                    if self._worker is not None:
+                        self._worker.send(Channel.STDIN, frames)
                 case _:
                     self._handle(event)
 
     def _read_worker(self, ready: set[int]) -> None:
-        link = self._link
-        if link is None or link.fileno() not in ready:
+        worker = self._worker
+        if worker is None or worker.link.fileno() not in ready:
             return
         for _ in range(_PACKETS_AT_ONCE):
             try:
-                packet = link.receive(wait=False)
+                packet = worker.link.receive(wait=False)
             except BlockingIOError:
                 return
             if packet is None:
                 self._worker_is_gone()
                 return
             self._from_worker(packet)
-            if self._link is not link:
+            if self._worker is not worker:
                 return  # another worker has taken over
 
     def _from_worker(self, packet: Packet) -> None:
@@ -248,7 +252,7 @@ class Supervisor:
         event = packet.command()
         self._frozen_pids[checkpoint] = event["pid"]
         self._handle(ev.Froze(checkpoint, event["pid"], tuple(event["lost"])))
-        self._send(Channel.ENGINE, [b'{"do": "reap"}'])
+        self._command(do="reap")
 
     def _from_thawing(self, thawing: _Thawing) -> None:
         try:
@@ -302,15 +306,15 @@ class Supervisor:
                 self._worker_is_gone(status)
 
     def _worker_is_gone(self, status: int | None = None) -> None:
-        if self._link is None:
+        worker = self._worker
+        if worker is None:
             return
-        pid, link = self._pid, self._link
         if status is None:  # it closed the link: alive or not, it cannot be spoken to
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                _, status = os.waitpid(pid, 0)
+                os.kill(worker.pid, signal.SIGKILL)
+                _, status = os.waitpid(worker.pid, 0)
         with contextlib.suppress(BlockingIOError):
-            while (packet := link.receive(wait=False)) is not None:
+            while (packet := worker.link.receive(wait=False)) is not None:
                 self._from_worker(packet)
         self._drain_outputs()
         self._leave_worker()
@@ -366,18 +370,18 @@ class Supervisor:
 
     def _start_worker(self) -> None:
         try:
-            self._pid, sock = self._spawner.start()
+            pid, sock = self._spawner.start()
         except OSError as error:
             self._handle(ev.WorkerGone(error.strerror or str(error)))
             return
-        self._link = Link(sock)
-        self._outgoing.clear()
+        self._worker = LiveWorker(pid, Link(sock))
 
     def _dispatch(self, request: ev.Request) -> None:
         if request.kind != "comm" or self._replied:
             self._current, self._replied = request, False
         channel = Channel.CONTROL if request.control else Channel.SHELL
-        self._send(channel, [str(request.seq).encode(), *request.frames])
+        if self._worker is not None:
+            self._worker.send(channel, [str(request.seq).encode(), *request.frames])
 
     def _fork(self, checkpoint: CheckpointId) -> None:
         mine, theirs = Link.pair()
@@ -397,37 +401,22 @@ class Supervisor:
         if thawing is None:
             return
         pid = self._state.worker_pid
-        if self._link is not None:
-            self._kill_worker()
-        self._link, self._pid = thawing.link, pid
+        self._kill_worker()
+        self._worker = LiveWorker(pid, thawing.link)
         self._replied = True
         self._front.switched()
         if self._frozen_pids.get(thawing.checkpoint) == pid:
             del self._frozen_pids[thawing.checkpoint]  # it is the worker now
 
     def _kill_worker(self) -> None:
-        """End the worker, and what it started: both belong to a state that is left."""
-        pid, group = self._pid, os.getpgrp()
-        doomed = [pid]
-        for child in proc.descendants(pid):
-            with contextlib.suppress(OSError):
-                # A resource tracker outlives its process to clean up after it.
-                is_tracker = "resource_tracker" in proc.command_line(child)
-                if os.getpgid(child) == group and not is_tracker:
-                    doomed.append(child)
-        for victim in doomed:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
-        self._leave_worker()
+        if self._worker is not None:
+            self._worker.kill()
+            self._leave_worker()
 
     def _leave_worker(self) -> None:
-        if self._link is not None:
-            self._link.close()
-        self._link, self._pid = None, 0
-        for _, _, fds in self._outgoing:
-            for fd in fds:
-                os.close(fd)
-        self._outgoing.clear()
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
     def _drop(self, checkpoint: CheckpointId) -> None:
         if self._thawing is not None and self._thawing.checkpoint == checkpoint:
@@ -446,9 +435,8 @@ class Supervisor:
         """Send the worker, and what it started, what Ctrl-C sends."""
         if os.getpgrp() == os.getpid():
             os.killpg(os.getpgrp(), signal.SIGINT)  # comes back to `_on_signal`
-        elif self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGINT)
+        elif self._worker is not None:
+            self._worker.interrupt()
             self._handle(ev.Interrupted(proc.cpu_seconds(self._pid)))
 
     def _answer(self, answer: ev.Answer) -> None:
@@ -480,36 +468,22 @@ class Supervisor:
     def _measure(self, *, urgent: bool) -> None:
         self._meter.request(self._pid, self._frozen_pids, urgent=urgent)
 
-    # ------------------------------------------------------------ sending
-
     def _command(self, _fds: Sequence[int] = (), **fields: Any) -> None:
-        self._send(Channel.ENGINE, [json.dumps(fields).encode()], _fds)
-
-    def _send(self, channel: Channel, frames: Sequence[Any], fds: Sequence[int] = ()) -> None:
-        """Queue a packet for the worker; ``fds`` are closed once it is sent."""
-        self._outgoing.append((channel, frames, fds))
-        self._flush_outgoing()
-
-    def _flush_outgoing(self) -> None:
-        while self._outgoing and self._link is not None:
-            channel, frames, fds = self._outgoing[0]
-            try:
-                self._link.send(channel, frames, fds, wait=False)
-            except BlockingIOError:
-                return
-            except OSError:
-                pass  # it is dying; its end will be noticed
-            self._outgoing.popleft()
-            for fd in fds:
+        """Tell the worker to do something; without one there is nobody to tell."""
+        if self._worker is not None:
+            self._worker.command(_fds, **fields)
+        else:
+            for fd in _fds:
                 os.close(fd)
 
     def _end(self) -> None:
         for checkpoint in list(self._controls):
             self._drop(checkpoint)
-        if self._pid:
-            self._drain_outputs()
+        self._drain_outputs()
+        self._kill_worker()
+        for child in started_below(os.getpid()):  # of a worker that ended by itself
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(child, signal.SIGTERM)
         self._release()
         self._front.stopped(self._stop.how if self._stop else "the parent process ended")
 
