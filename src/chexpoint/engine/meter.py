@@ -52,7 +52,7 @@ class Meter:
                 (worker, checkpoints), self._wanted = self._wanted, None
                 self._urgent = False
             started = time.monotonic()
-            measured = measure(worker, checkpoints)
+            measured = measure(worker, checkpoints) if worker else None
             with self._ready:
                 self._result = measured
             self._done()
@@ -61,24 +61,28 @@ class Meter:
                 self._ready.wait_for(lambda: self._urgent, timeout=rest_s)
 
 
-def measure(worker: int, checkpoints: Mapping[CheckpointId, int]) -> Measured:
+def measure(worker: int, checkpoints: Mapping[CheckpointId, int]) -> Measured | None:
     """Return what each checkpoint holds alone, and what all hold together.
+
+    None if there is no worker to compare them with: everything would seem to be theirs.
 
     All anonymous memory of the family, each page counted once, less what the
     worker would have without checkpoints, is what checkpoints cost; page
     tables come on top.
     """
     live = proc.memory(worker)
+    if live is None:
+        return None
     sizes: dict[CheckpointId, int] = {}
-    held = live.share - live.whole if live else 0
+    held = live.share - live.whole
     for checkpoint, pid in checkpoints.items():
         frozen = proc.memory(pid)
         if frozen is not None:
             sizes[checkpoint] = frozen.private + frozen.page_tables
-            held += frozen.share + frozen.page_tables
+            held += frozen.share + frozen.copied + frozen.page_tables
     return Measured(
         sizes=sizes,
         held_bytes=max(0, held),
-        worker_bytes=live.whole if live else 0,
+        worker_bytes=live.whole,
         available_bytes=available_bytes(),
     )

@@ -141,6 +141,8 @@ class Memory:
     """Only this process has it: what ending the process frees."""
     share: int
     """Its part of what it shares with others (proportional)."""
+    copied: int
+    """Shared memory that it has mapped; a checkpoint has copies of its own."""
     whole: int
     """Everything it can see, shared or not."""
     page_tables: int
@@ -157,7 +159,8 @@ def memory(pid: int) -> Memory | None:
         return None
     return Memory(
         private=fields.get("Private_Dirty", 0),
-        share=fields.get("Pss_Anon", fields.get("Pss", 0)) + fields.get("Pss_Shmem", 0),
+        share=fields.get("Pss_Anon", fields.get("Pss", 0)),
+        copied=fields.get("Pss_Shmem", 0),
         whole=fields.get("Anonymous", 0),
         page_tables=page_table_bytes(pid),
     )
