@@ -12,8 +12,9 @@ import sys
 
 from chexpoint.engine import proc
 from chexpoint.engine.descriptors import open_descriptors
+from chexpoint.engine.pools import loky_executor, resource_trackers
 from chexpoint.engine.shared_memory import is_private_to_us
-from chexpoint.engine.threads import loky_executor, python_thread_hazards
+from chexpoint.engine.threads import python_thread_hazards
 from chexpoint.model import Hazard
 
 _HARMLESS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -44,15 +45,7 @@ def find_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
 
 def helper_processes() -> set[int]:
     """Return children that libraries keep for themselves and start again when they are missing."""
-    pids = set()
-    for name in (
-        "multiprocessing.resource_tracker",
-        "joblib.externals.loky.backend.resource_tracker",
-        "loky.backend.resource_tracker",
-    ):
-        tracker = getattr(sys.modules.get(name), "_resource_tracker", None)
-        if tracker is not None and tracker._pid is not None:
-            pids.add(tracker._pid)
+    pids = {tracker._pid for tracker in resource_trackers()}
     executor = loky_executor()
     if executor is not None and not executor._pending_work_items:
         pids.update(executor._processes or {})

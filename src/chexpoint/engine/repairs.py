@@ -16,8 +16,9 @@ import sys
 import threading
 from typing import Any
 
+from chexpoint.engine.pools import loky_executor, resource_trackers
 from chexpoint.engine.proc import libc, mapped_files
-from chexpoint.engine.threads import idle_executor, loky_executor
+from chexpoint.engine.threads import idle_executor
 
 _OMP_PAUSE_HARD = 2
 _OPENMP = ("libgomp", "libiomp5", "libomp")
@@ -98,16 +99,10 @@ def _forget_loky() -> None:
 
 def _forget_resource_trackers() -> None:
     """The helper process belongs to the other timeline; a new one is started when needed."""
-    for name in (
-        "multiprocessing.resource_tracker",
-        "joblib.externals.loky.backend.resource_tracker",
-        "loky.backend.resource_tracker",
-    ):
-        tracker = getattr(sys.modules.get(name), "_resource_tracker", None)
-        if tracker is not None and tracker._fd is not None:
-            with contextlib.suppress(OSError):
-                os.close(tracker._fd)
-            tracker._fd = tracker._pid = None
+    for tracker in resource_trackers():
+        with contextlib.suppress(OSError):
+            os.close(tracker._fd)
+        tracker._fd = tracker._pid = None
 
 
 def _keep_multiprocessing(old_pid: int) -> None:

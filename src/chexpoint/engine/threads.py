@@ -15,12 +15,12 @@ import concurrent.futures.thread as pool
 import contextlib
 import os
 import struct
-import sys
 import threading
 import time
 from collections.abc import Iterable
 from typing import Any
 
+from chexpoint.engine.pools import is_loky_manager
 from chexpoint.engine.proc import mappings, read_maps
 from chexpoint.model import Hazard
 
@@ -56,24 +56,6 @@ def idle_executor(thread: threading.Thread) -> Any | None:
         ):
             return executor
         time.sleep(0.0005)
-    return None
-
-
-def is_loky_manager(thread: threading.Thread) -> bool:
-    """Return whether a thread serves joblib's reusable process pool, and that pool is idle."""
-    executor = loky_executor()
-    if executor is None or executor._pending_work_items:
-        return False
-    names = ("ExecutorManagerThread", "QueueManagerThread", "QueueFeederThread")
-    return type(thread).__name__.lstrip("_") in names or thread.name in names
-
-
-def loky_executor() -> Any | None:
-    """Return the process pool that joblib keeps for its next use."""
-    for name in ("joblib.externals.loky.reusable_executor", "loky.reusable_executor"):
-        module = sys.modules.get(name)
-        if module is not None and getattr(module, "_executor", None) is not None:
-            return module._executor
     return None
 
 
