@@ -13,6 +13,7 @@ import contextlib
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ _CHANGING = {
 }
 # Folders and sets of files beyond this are not looked at: it would delay every checkpoint.
 _MANY = 1000
+# On a file system that takes longer than this, the working folder is left alone.
+_PATIENCE_S = 0.05
 
 
 def signature(path: str) -> Signature:
@@ -63,6 +66,7 @@ class FileWatch:
         self._ignored = (*_NOT_FILES, sys.prefix, sys.base_prefix, *ignored)
         self._known: set[str] = set()
         self._unsent: dict[str, Signature] = {}
+        self._is_slow = False
         self.folder = ""
 
     def start(self) -> None:
@@ -80,10 +84,18 @@ class FileWatch:
             self.folder = os.getcwd()
         except OSError:  # it may be gone
             self.folder = ""
-        inside = entries(self.folder)
+        notes = [(path, signature(path)) for path in self._known]
+        inside = None if self._is_slow else entries(self.folder)
+        started = time.monotonic()
+        for path in inside or ():
+            if path not in self._known:
+                notes.append((path, signature(path)))
+            if time.monotonic() - started > _PATIENCE_S:
+                self._is_slow, inside = True, None
+                break
         if inside is None:
             self.folder = ""
-        return [(path, signature(path)) for path in {*self._known, *(inside or ())}]
+        return notes
 
     def _hook(self, event: str, args: tuple[object, ...]) -> None:
         if event == "open":
