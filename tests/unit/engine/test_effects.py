@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from chexpoint.engine import effects
 from chexpoint.engine.effects import FileLog, FileWatch, signature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 
 def test_a_file_is_compared_with_what_it_was_at_that_checkpoint(tmp_path: Path) -> None:
