@@ -15,6 +15,7 @@ from chexpoint.errors import (
     EngineTimeout,
     ForkRefused,
     InvalidValue,
+    RestoreFailed,
     UnknownCheckpoint,
 )
 from chexpoint.model import Status
@@ -290,3 +291,33 @@ def test_magics_work_without_jupyter(engine: Engine) -> None:
     result = engine.run("%chex_restore one")
     assert "back at" in result.text
     assert engine.run("print(x)").text == "1\n"
+
+
+def test_a_process_that_cannot_be_examined_is_not_checkpointed_and_lives_on(
+    engine: Engine,
+) -> None:
+    engine.run(
+        "x = 1\n"
+        "import chexpoint.engine.worker as worker\n"
+        "real = worker.find_hazards\n"
+        "def fail(shared): raise RuntimeError('odd')\n"
+        "worker.find_hazards = fail"
+    )
+    with pytest.raises(ForkRefused, match="odd"):
+        engine.checkpoint()
+    assert engine.run("worker.find_hazards = real; print(x)").text == "1\n"
+    engine.checkpoint("a")
+
+
+def test_a_state_that_cannot_be_repaired_is_not_restored(engine: Engine) -> None:
+    engine.run(
+        "x = 1\n"
+        "import chexpoint.engine.repairs as repairs\n"
+        "def fail(self): raise RuntimeError('odd')\n"
+        "repairs.Repairs.after_thaw = fail"
+    )
+    engine.checkpoint("a")
+    engine.run("x = 2")
+    with pytest.raises(RestoreFailed, match="what it was before"):
+        engine.restore("a")
+    assert engine.run("print(x)").text == "2\n"

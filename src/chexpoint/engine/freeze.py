@@ -96,11 +96,11 @@ def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
         if _fork():
             os._exit(0)
     except BaseException:
-        _die()
+        die()
     return Fork(middle, is_new=True, lost=lost, has_shared_memory=has_shared_memory)
 
 
-def _die() -> NoReturn:
+def die() -> NoReturn:
     """End a forked process; never fall back into the code that forked, which runs elsewhere too."""
     traceback.print_exc(file=sys.__stderr__)
     os._exit(70)
@@ -174,7 +174,7 @@ def wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: Collection[i
     except BrokenPipeError:
         os._exit(0)  # dropped before it had settled
     except BaseException:
-        _die()
+        die()
 
 
 def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -> Wake:

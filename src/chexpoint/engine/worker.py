@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from ipykernel.jsonutil import json_clean
 from ipykernel.kernelapp import IPKernelApp
-from IPython.core.getipython import get_ipython
 
 from chexpoint.engine import proc
 from chexpoint.engine.cell_files import use_cell_folder
 from chexpoint.engine.descriptors import held_locks
 from chexpoint.engine.effects import FileWatch
-from chexpoint.engine.freeze import ChildSignal, Fork, fork_settled, wait_frozen
+from chexpoint.engine.freeze import ChildSignal, Fork, die, fork_settled, wait_frozen
 from chexpoint.engine.hazards import find_hazards
 from chexpoint.engine.loop import ForkableLoop
 from chexpoint.engine.message import DELIMITER
@@ -314,7 +313,11 @@ class Worker:
         command = packet.command()
         match command["do"]:
             case "fork":
-                self._checkpoint(command["checkpoint"], packet.fds[0])
+                try:
+                    self._checkpoint(command["checkpoint"], packet.fds[0])
+                except Exception as error:  # the user's state is worth more than a checkpoint
+                    what = f"CHEX could not examine this process: {error!r}"
+                    self._refuse(command["checkpoint"], [Hazard(kind="internal", what=what)])
             case "reap":
                 self._child_signal.reap()
             case "exit":
@@ -424,6 +427,13 @@ class Worker:
         """Be the checkpoint; returns in the process that goes live."""
         self._loop.remove_reader(self.link.fileno())
         self.link.close()
+        try:
+            self._go_live(checkpoint, control_fd, fork, repairs)
+        except BaseException:
+            # Half repaired is wrong: better no restore than a bad one.
+            die()
+
+    def _go_live(self, checkpoint: str, control_fd: int, fork: Fork, repairs: Repairs) -> None:
         wake = wait_frozen(control_fd, self.supervisor, fork, self._loop.own_descriptors())
         self.link = Link.from_fd(wake.link_fd)
         self._loop.after_fork()
@@ -443,12 +453,6 @@ class Worker:
             kept=wake.kept,
             lost=wake.lost,
         )
-
-
-def current() -> Worker | None:
-    """Return the worker this code runs in, or None outside of the CHEX kernel."""
-    shell = get_ipython()
-    return getattr(getattr(shell, "kernel", None), "chex_worker", None)
 
 
 def main(argv: list[str]) -> None:
