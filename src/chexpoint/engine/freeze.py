@@ -8,7 +8,7 @@ subreaper, which makes it the parent of every orphan below it.
 The process in between also *settles*: it replaces what it shares with the
 worker by copies of its own.  The worker waits for that, because it would
 change what is shared as soon as it goes on; it does not wait for the second
-fork.
+fork, and not at all if nothing is shared.
 
 A frozen process that is told to go live *becomes* the worker, and, if the
 checkpoint is to be kept, first forks a frozen successor of itself: one fork on
@@ -33,7 +33,7 @@ from posix import fork as _fork
 from typing import NoReturn
 
 from chexpoint.engine import proc
-from chexpoint.engine.descriptors import privatize
+from chexpoint.engine.descriptors import open_descriptors, privatize
 from chexpoint.engine.shared_memory import copy_shared_memory
 from chexpoint.engine.wire import Link
 
@@ -70,34 +70,58 @@ def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
     OSError
         If there is no new process, for whatever reason.
     """
-    reader, writer = os.pipe()
+    shares = has_shared_memory or any(True for _ in open_descriptors(keep))
+    settled = _Settled() if shares else None
     try:
         middle = _fork()
     except OSError:
-        os.close(reader)
-        os.close(writer)
+        if settled is not None:
+            settled.abandon()
         raise
     if middle:
-        os.close(writer)
-        with open(reader, "rb") as settled:
-            if not settled.read():
-                _reap(middle)
-                raise OSError(errno.ECHILD, "the checkpoint could not be made independent")
+        if settled is not None and not settled.wait():
+            _reap(middle)
+            raise OSError(errno.ECHILD, "the checkpoint could not be made independent")
         return Fork(middle, is_new=False, lost=[])
+    lost: list[str] = []
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, _ALL_SIGNALS)
-        os.close(reader)
+        middle = os.getpid()
         if has_shared_memory:
             copy_shared_memory()
-        lost = privatize({*keep, writer})
-        middle = os.getpid()
-        os.write(writer, b"\1")
-        os.close(writer)
+        if settled is not None:
+            lost = privatize({*keep, *settled.descriptors})
+            settled.say()
         if _fork():
             os._exit(0)
     except BaseException:
         die()
     return Fork(middle, is_new=True, lost=lost, has_shared_memory=has_shared_memory)
+
+
+class _Settled:
+    """How the process in between tells the one that forked it to go on."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        return self._reader, self._writer
+
+    def abandon(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def wait(self) -> bool:
+        """Wait for the other process; return whether it has settled."""
+        os.close(self._writer)
+        with open(self._reader, "rb") as reader:
+            return bool(reader.read())
+
+    def say(self) -> None:
+        os.write(self._writer, b"\1")
+        self.abandon()
 
 
 def die() -> NoReturn:
