@@ -83,6 +83,8 @@ class Supervisor:
         """Serve a front until the engine ends."""
         self._front = front
         parent = os.getppid()
+        # As stock: a kernel that Jupyter started ends with it; one started by hand stays.
+        has_owner = os.environ.get("JPY_PARENT_PID", "1") != "1"
         while self._stop is None:
             ready = self._front.wait(self._readers(), self._writers(), self._timeout())
             self._wake_up(ready)
@@ -93,7 +95,7 @@ class Supervisor:
             if self._worker is not None:
                 self._worker.flush()
             self._run_timers()
-            if os.getppid() != parent:
+            if has_owner and os.getppid() != parent:
                 break
         self._end()
 

@@ -10,5 +10,5 @@ CheckpointId = NewType("CheckpointId", str)
 Seconds = float
 Bytes = int
 
-ROOT = CheckpointId("root")
-"""The checkpoint of the fresh interpreter, before any cell."""
+ROOT = "root"
+"""The name of the checkpoint of the fresh interpreter, before any cell."""
