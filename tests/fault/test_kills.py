@@ -14,7 +14,7 @@ import pytest
 
 from chexpoint.engine import Engine, headless
 from chexpoint.errors import EngineClosed, EngineError
-from tests.support.processes import marked, wait_none_marked
+from tests.support.processes import wait_exit, wait_none_marked
 
 FAULTY = Path(__file__).parents[1] / "support" / "faulty_engine.py"
 MARK = "CHEX_TEST_MARK"
@@ -122,9 +122,10 @@ def test_a_dead_cell_says_what_died_and_where_the_state_is(mark: str) -> None:
 def test_children_of_a_left_state_end_with_it(mark: str) -> None:
     with Engine(env={MARK: mark}) as engine:
         engine.checkpoint("before")
-        engine.run("import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)")
+        started = "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
+        pid = int(engine.run(started).text)
         engine.restore("before")
-        assert not [p for p in marked(MARK, mark) if "sleep" in p.command]
+        assert wait_exit(pid, timeout_s=10)
 
 
 def test_children_end_with_the_engine(mark: str) -> None:
