@@ -302,10 +302,7 @@ _library(
     def use(): return [float(df.eval("a * b + a ** 2").sum()), float((df["a"] + df["b"]).sum())]
     """,
 )
-_library(
-    "numba workqueue",
-    "import os; os.environ['NUMBA_THREADING_LAYER'] = 'workqueue'\nimport numba, numpy as np",
-    """
+_NUMBA = """
     @numba.njit(parallel=True)
     def total(x):
         s = 0.0
@@ -314,23 +311,17 @@ _library(
     data = np.linspace(0, 1, 1_000_000)
     def use(): return [total(data)]
     use()
-    assert numba.threading_layer() == "workqueue" and numba.get_num_threads() > 1
-    """,
+    assert numba.threading_layer() == "LAYER" and numba.get_num_threads() > 1
+    """
+_library(
+    "numba workqueue",
+    "import os; os.environ['NUMBA_THREADING_LAYER'] = 'workqueue'\nimport numba, numpy as np",
+    _NUMBA.replace("LAYER", "workqueue"),
 )
 _library(
     "numba OpenMP",
     "import os; os.environ['NUMBA_THREADING_LAYER'] = 'omp'\nimport numba, numpy as np",
-    """
-    @numba.njit(parallel=True)
-    def total(x):
-        s = 0.0
-        for i in numba.prange(len(x)): s += x[i] * x[i]
-        return s
-    data = np.linspace(0, 1, 1_000_000)
-    def use(): return [total(data)]
-    use()
-    assert numba.threading_layer() == "omp" and numba.get_num_threads() > 1
-    """,
+    _NUMBA.replace("LAYER", "omp"),
     refuse="numba",
 )
 _library(

@@ -68,10 +68,6 @@ class Descriptor:
     def flags(self) -> int:
         return fcntl.fcntl(self.fd, fcntl.F_GETFL)
 
-    @property
-    def is_writable(self) -> bool:
-        return self.flags & os.O_ACCMODE != os.O_RDONLY
-
 
 def open_descriptors(but: Collection[int] = ()) -> Iterator[Descriptor]:
     """Yield the descriptors of this process except standard streams and those in ``but``."""
