@@ -60,7 +60,27 @@ def count_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("who", ["worker", "checkpoint", "all checkpoints"])
-def test_a_kill_at_any_instruction_leaves_a_usable_engine(
+def test_a_kill_at_each_instruction_leaves_a_usable_engine(
+    who: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
+) -> None:
+    """From the very first instruction on, each in an engine of its own."""
+    total = count_instructions(monkeypatch, tmp_path)
+
+    def survives(at: int) -> bool:
+        with Engine(env={"CHEX_FAULT": f"{who}:{at}", MARK: mark}) as engine:
+            script(engine)
+            twice(lambda: engine.checkpoint("after"))
+            return twice(lambda: engine.run("print(6 * 7)").text) == "42\n"
+
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        survived = list(pool.map(survives, range(1, total + 1)))
+    assert all(survived), [at for at, ok in enumerate(survived, 1) if not ok]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("who", ["worker", "checkpoint", "all checkpoints"])
+def test_kills_that_keep_coming_leave_a_usable_engine(
     who: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
     """One round is one instruction shorter than the time between kills: each hits another."""
