@@ -7,6 +7,9 @@ from typing import NewType
 CheckpointId = NewType("CheckpointId", str)
 """Identifies a checkpoint within one engine; never used for a second one."""
 
+NodeId = NewType("NodeId", str)
+"""The lineage of a state, as hexadecimal text: equal states have equal ids everywhere."""
+
 Seconds = float
 Bytes = int
 
