@@ -2,6 +2,7 @@
 
 * ChexError
   x InvalidValue (+ ValueError)
+  x CatalogError
   x EngineError
     + EngineClosed
     + WorkerDied
@@ -36,6 +37,10 @@ class InvalidValue(ChexError, ValueError):
     """A value given by the user cannot be understood."""
 
     exit_code = 2
+
+
+class CatalogError(ChexError):
+    """The catalog of a project cannot be read or written."""
 
 
 class EngineError(ChexError):

@@ -7,7 +7,7 @@ there is nothing to hash: see `Input.digests`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from chexpoint.model.ids import Bytes, NodeId, Seconds
 
@@ -20,9 +20,11 @@ InputKind = Literal["file", "folder", "variable", "network", "packages"]
 EffectKind = Literal["written", "held", "deleted", "transient", "folder"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One thing a process did, in the order in which that process did it."""
+class Event(NamedTuple):
+    """One thing a process did, in the order in which that process did it.
+
+    A tuple, because a cell that reads ten thousand files has as many.
+    """
 
     process: str
     """Logical name: ``0`` is the worker, ``0.1`` its first child, ``0.1.2`` a grandchild."""
@@ -128,7 +130,7 @@ def audit_from_json(data: dict[str, Any]) -> CellAudit:
             "inputs": tuple(Input(**{**i, "digests": tuple(i["digests"])}) for i in data["inputs"]),
             "effects": tuple(Effect(**e) for e in data["effects"]),
             "hints": tuple(Hint(**h) for h in data["hints"]),
-            "events": tuple(Event(**e) for e in data["events"]),
+            "events": tuple(Event(*e) for e in data["events"]),
             "gaps": tuple(data["gaps"]),
         }
     )

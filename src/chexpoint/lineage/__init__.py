@@ -1,0 +1,84 @@
+"""What each cell read and wrote, and the lineage that follows from it.
+
+An `Auditor`, in the supervisor, sees the system calls of the worker and of all
+it starts.  A `CellWatch`, in the worker, adds what only Python knows, and takes
+the place of the auditor where system calls cannot be seen.
+
+Names are loaded when they are first used: worker and supervisor need different
+ones, and a kernel's start-up time is spent importing.
+"""
+
+from importlib import import_module
+
+# Not from typing, which takes longer to import than the rest of what starts a worker.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from chexpoint.lineage.auditor import Audited, Auditor
+    from chexpoint.lineage.code import code_hash
+    from chexpoint.lineage.environment import Environment, environment_fingerprint
+    from chexpoint.lineage.equality import (
+        Tolerance,
+        differences,
+        equal_states,
+        lineage_digest,
+        strict_digest,
+    )
+    from chexpoint.lineage.picture import lineage_svg
+    from chexpoint.lineage.places import Places
+    from chexpoint.lineage.records import default_cache_folder
+    from chexpoint.lineage.seccomp import Installed, install
+    from chexpoint.lineage.syscalls import architecture
+    from chexpoint.lineage.table import lineage_html, lineage_rows, lineage_text
+    from chexpoint.lineage.trail import Cell, Step, Trail
+    from chexpoint.lineage.watch import CellWatch
+
+_HOME = {
+    "auditor": ("Audited", "Auditor"),
+    "code": ("code_hash",),
+    "environment": ("Environment", "environment_fingerprint"),
+    "equality": ("Tolerance", "differences", "equal_states", "lineage_digest", "strict_digest"),
+    "picture": ("lineage_svg",),
+    "places": ("Places",),
+    "records": ("default_cache_folder",),
+    "seccomp": ("Installed", "install"),
+    "syscalls": ("architecture",),
+    "table": ("lineage_html", "lineage_rows", "lineage_text"),
+    "trail": ("Cell", "Step", "Trail"),
+    "watch": ("CellWatch",),
+}
+
+
+def __getattr__(name: str) -> "Any":
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"chexpoint.lineage.{module}"), name)
+    raise AttributeError(f"module 'chexpoint.lineage' has no attribute '{name}'")
+
+
+__all__ = [
+    "Audited",
+    "Auditor",
+    "Cell",
+    "CellWatch",
+    "Environment",
+    "Installed",
+    "Places",
+    "Step",
+    "Tolerance",
+    "Trail",
+    "architecture",
+    "code_hash",
+    "default_cache_folder",
+    "differences",
+    "environment_fingerprint",
+    "equal_states",
+    "install",
+    "lineage_digest",
+    "lineage_html",
+    "lineage_rows",
+    "lineage_svg",
+    "lineage_text",
+    "strict_digest",
+]

@@ -1,0 +1,77 @@
+"""Folders as system calls name them, looked up once."""
+
+from __future__ import annotations
+
+import os
+
+from chexpoint.lineage.mounts import read_far_mounts, resolve
+from chexpoint.lineage.places import Kind, Places
+
+_MOST = 50_000
+
+
+class Folder:
+    """One folder, by its real path."""
+
+    __slots__ = ("far", "kind", "path", "prefix")
+
+    def __init__(self, real: bytes, kind: Kind, far: bytes) -> None:
+        self.prefix = real if real.endswith(b"/") else real + b"/"
+        self.path = os.fsdecode(real)
+        self.kind = kind
+        self.far = far
+        """The mount point of the far file system it is on, if it is on one."""
+
+    def text(self, name: bytes) -> str:
+        """Return the path of an entry."""
+        return os.fsdecode(self.prefix + name)
+
+
+class Folders:
+    """Finds folders; remembers them until links between folders may have changed."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._far = read_far_mounts()
+        self._known: dict[bytes, Folder] = {}
+
+    def find(self, raw: bytes) -> Folder:
+        """Return a folder by any absolute path to it."""
+        known = self._known.get(raw)
+        return known if known is not None else self._add(raw)
+
+    def _add(self, raw: bytes) -> Folder:
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        real, is_far = resolve(raw, self._far)
+        mount = b""
+        if is_far:
+            mount = max((m for m in self._far if real == m or real.startswith(m + b"/")), key=len)
+        folder = Folder(real, self._places.kind(os.fsdecode(real)), mount)
+        self._known[raw] = folder
+        return folder
+
+    def split(self, raw: bytes) -> tuple[Folder, bytes]:
+        """Return the folder of an absolute path, and the name in it."""
+        head, _, name = raw.rpartition(b"/")
+        if name in {b"", b".", b".."}:
+            real = self.find(raw).prefix[:-1]
+            head, _, name = real.rpartition(b"/")
+        return self.find(head), name
+
+    def follow(self, folder: Folder, name: bytes) -> tuple[Folder, bytes]:
+        """Return where the link of that name in a folder leads."""
+        real, _ = resolve(folder.prefix + name, self._far)
+        head, _, last = real.rpartition(b"/")
+        return self.find(head), last
+
+    def forget(self) -> None:
+        """Links, folders or mounts may have changed."""
+        self._known.clear()
+
+    def look_at_mounts(self) -> None:
+        """To be called at the start of each cell."""
+        far = read_far_mounts()
+        if far != self._far:
+            self._far = far
+        self._known.clear()

@@ -1,0 +1,357 @@
+"""Signs that a cell may give something else when it runs again.
+
+Time cannot be seen from outside: reading the clock is no system call.  So it is
+looked for in the code.  Random numbers show in the state of their generator, and
+entropy and host names on the stack of the call that asks for them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from chexpoint.model import Hint
+
+# Calls that give the time whatever their arguments are.
+_TIME = frozenset(
+    {
+        *(
+            f"time.{name}{unit}"
+            for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+            for unit in ("", "_ns")
+        ),
+        "time.clock_gettime",
+        "time.clock_gettime_ns",
+        "timeit.default_timer",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "datetime.date.today",
+        "pandas.Timestamp.now",
+        "pandas.Timestamp.today",
+        "pandas.Timestamp.utcnow",
+        "arrow.now",
+        "arrow.utcnow",
+        "pendulum.now",
+        "pendulum.today",
+    }
+)
+# Calls that give the time unless they have this many arguments.
+_TIME_WITHOUT = {
+    "time.localtime": 1,
+    "time.gmtime": 1,
+    "time.ctime": 1,
+    "time.asctime": 1,
+    "time.strftime": 2,
+}
+# Calls that give the time if their first argument says so.
+_TIME_OF = frozenset({"numpy.datetime64", "pandas.Timestamp", "pandas.to_datetime"})
+
+_SEED = {
+    "random.seed": "random",
+    "random.setstate": "random",
+    "numpy.random.seed": "numpy.random",
+    "numpy.random.set_state": "numpy.random",
+    "torch.manual_seed": "torch",
+    "torch.random.manual_seed": "torch",
+    "torch.set_rng_state": "torch",
+    "torch.random.set_rng_state": "torch",
+    "torch.seed": "torch",
+    "torch.random.seed": "torch",
+}
+# Helpers of training libraries and of users, such as `seed_everything`; they seed everything.
+_SEEDS_ALL = re.compile(r"seed_\w+|(set|fix|init|reset|setup|global)_\w*seed\w*")
+# Its name promises more than it does.
+_SEEDS_NONE = frozenset({"tensorflow.random.set_seed"})
+# These seed themselves in C, where nothing in Python sees it.
+_SELF_SEEDED = frozenset({"random.seed", "random.Random", "torch.seed", "torch.random.seed"})
+
+_DRAWS = {
+    "random": re.compile(r"random\.(?!seed|[gs]etstate|SystemRandom)[a-z]\w*"),
+    "numpy.random": re.compile(r"numpy\.random\.(?!seed|[gs]et_state|default_rng)[a-z]\w*"),
+    "torch": re.compile(r"torch\.(rand|normal|bernoulli|multinomial|poisson|nn\.)\w*.*"),
+}
+_SEED_CALL = {
+    "random": "random.seed(...)",
+    "numpy.random": "numpy.random.seed(...)",
+    "torch": "torch.manual_seed(...)",
+}
+
+# Magics that run what they are given, in the cell's own namespace.
+_RUNNING_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun"})
+
+# They take entropy for names, keys and session ids, which do not reach the results.
+_HARMLESS = frozenset(
+    {
+        "IPython",
+        "aiohttp",
+        "asyncio",
+        "bokeh",
+        "chexpoint",
+        "comm",
+        "dask",
+        "debugpy",
+        "distributed",
+        "email",
+        "importlib",
+        "ipykernel",
+        "ipywidgets",
+        "joblib",
+        "jupyter_client",
+        "loky",
+        "multiprocessing",
+        "plotly",
+        "requests",
+        "ssl",
+        "tempfile",
+        "tornado",
+        "urllib3",
+        "zmq",
+    }
+)
+_NEAR = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeSigns:
+    """What the code of one cell says about its results."""
+
+    hints: tuple[Hint, ...] = ()
+    aliases: Mapping[str, str]
+    """What the names that were imported, here or in earlier cells, stand for."""
+    seeded: Mapping[str, bool]
+    """The generators the cell seeds; False if it leaves the seed to chance."""
+    draws: Mapping[str, int]
+    """The first line that draws from a generator, as far as the code shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    name: str
+    """Dotted, with imported names put in full; the last part only if its origin is not known."""
+    is_known: bool
+    node: ast.Call
+
+    def argument_count(self) -> int:
+        return len(self.node.args) + len(self.node.keywords)
+
+    def first_text(self) -> object:
+        first = self.node.args[0] if self.node.args else None
+        return first.value if isinstance(first, ast.Constant) else None
+
+
+def scan(source: str, aliases: Mapping[str, str]) -> CodeSigns:
+    """Return the signs in a cell's code, which must be plain Python.
+
+    ``aliases`` are those of the cells before it.
+    """
+    trees = list(_trees(source))
+    aliases = {**aliases, **{k: v for tree in trees for k, v in _imports(tree)}}
+    calls = [call for tree in trees for call in _calls(tree, aliases)]
+    calls.sort(key=lambda call: (call.node.lineno, call.node.col_offset))
+    hints: list[Hint] = []
+    seeded: dict[str, bool] = {}
+    draws: dict[str, int] = {}
+    for call in calls:
+        seeded |= _seeds(call)
+        if not call.is_known:
+            continue
+        hints += _call_hints(call)
+        for library, drawing in _DRAWS.items():
+            if drawing.fullmatch(call.name):
+                draws.setdefault(library, call.node.lineno)
+    return CodeSigns(hints=tuple(dict.fromkeys(hints)), aliases=aliases, seeded=seeded, draws=draws)
+
+
+def random_states() -> dict[str, int]:
+    """Return a hash of the state of each global generator that is loaded."""
+    states: dict[str, int] = {}
+    for name, read in _READERS.items():
+        module = sys.modules.get(name)
+        if module is not None:
+            # A module may be half imported, or not what it is called.
+            with suppress(Exception):
+                states[name] = hash(read(module))
+    return states
+
+
+def random_hints(
+    before: Mapping[str, int], after: Mapping[str, int], seeded: set[str], signs: CodeSigns
+) -> list[Hint]:
+    """Return a hint for each generator that was drawn from and never seeded.
+
+    Of a generator that was not loaded before, only the code tells whether it was used.
+    """
+    used = [
+        name
+        for name, state in after.items()
+        if (before[name] != state if name in before else name in signs.draws)
+    ]
+    return [
+        Hint(
+            kind="random",
+            what=f"{name} was used but never seeded: results may differ each time; "
+            f"call {_SEED_CALL[name]}",
+            line=signs.draws.get(name),
+        )
+        for name in used
+        if name not in seeded and not signs.seeded.get(name)
+    ]
+
+
+def entropy_hint(frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint | None:
+    """Return a hint if a cell, rather than the machinery around it, asks for entropy.
+
+    ``frame`` is the caller of the function that gives it.
+    """
+    if cell_frame(frame, namespace) is None:
+        return None
+    # A script that the cell runs with `%run` is the user's code too.
+    while frame is not None and (module := frame.f_globals.get("__name__")) != "__main__":
+        if frame.f_globals is namespace:
+            break
+        if str(module).partition(".")[0] in _HARMLESS:
+            return None
+        frame = frame.f_back
+    return Hint(
+        kind="entropy",
+        what="random bytes of the operating system were used: results differ each time; "
+        "pass a seed where one can be given",
+        line=cell_line(frame, namespace),
+    )
+
+
+def network_hint(host: str, frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint | None:
+    """Return a hint if a cell looks up the name of another machine."""
+    if host in _NEAR or cell_frame(frame, namespace) is None:
+        return None
+    return Hint(
+        kind="network",
+        what=f"{host} was looked up: what comes from there may differ each time",
+        line=cell_line(frame, namespace),
+    )
+
+
+def cell_frame(frame: FrameType | None, namespace: Mapping[str, Any]) -> FrameType | None:
+    """Return the innermost frame of code that was written in a cell, from ``frame`` outwards."""
+    while frame is not None and frame.f_globals is not namespace:
+        frame = frame.f_back
+    return frame
+
+
+def cell_line(frame: FrameType | None, namespace: Mapping[str, Any]) -> int | None:
+    """Return the line of the running cell that led to ``frame``.
+
+    Functions that earlier cells defined are passed by: their lines are of those cells.
+    """
+    while (frame := cell_frame(frame, namespace)) is not None:
+        if frame.f_code.co_name == "<module>":
+            if not frame.f_code.co_filename.startswith("<timed "):
+                return frame.f_lineno
+            # The lines of `%%time` are counted from below its own; `%time` has but one.
+            if frame.f_back is not None and frame.f_back.f_locals.get("cell"):
+                return frame.f_lineno + 1
+        frame = frame.f_back
+    return None
+
+
+def _trees(source: str, offset: int = 0) -> Iterator[ast.AST]:
+    """Yield the tree of some code, and those of the code that its magics run."""
+    try:
+        tree = _parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    if offset:
+        ast.increment_lineno(tree, offset)
+    yield tree
+    if "run_cell_magic" in source or "run_line_magic" in source:
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="run_cell_magic" | "run_line_magic" as kind),
+                    args=[ast.Constant(value=str(magic)), *_, ast.Constant(value=str(code))],
+                ) if magic in _RUNNING_MAGICS:
+                    above = node.lineno if kind == "run_cell_magic" else node.lineno - 1
+                    yield from _trees(code, above)
+
+
+def _parse(source: str) -> ast.AST:
+    if "\\" not in source:
+        return ast.parse(source)
+    # IPython has shown the warnings about escapes already.  Not for every cell: to leave the
+    # filters makes Python forget which warnings it has shown.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                root = item.name.partition(".")[0]
+                yield (item.asname, item.name) if item.asname else (root, root)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for item in node.names:
+                yield item.asname or item.name, f"{node.module}.{item.name}"
+
+
+def _calls(tree: ast.AST, aliases: Mapping[str, str]) -> Iterator[_Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            parts: list[str] = []
+            func = node.func
+            while isinstance(func, ast.Attribute):
+                parts.append(func.attr)
+                func = func.value
+            if isinstance(func, ast.Name) and func.id in aliases:
+                yield _Call(".".join((aliases[func.id], *reversed(parts))), True, node)
+            elif parts or isinstance(func, ast.Name):
+                yield _Call(parts[0] if parts else getattr(func, "id", ""), False, node)
+
+
+def _seeds(call: _Call) -> dict[str, bool]:
+    """Return the generators that a call seeds, and whether it does so with a given seed."""
+    has_seed = call.argument_count() > 0
+    if call.is_known and call.name in _SEED:
+        return {_SEED[call.name]: has_seed}
+    if call.name in _SEEDS_NONE or not _SEEDS_ALL.fullmatch(call.name.rpartition(".")[2]):
+        return {}
+    return dict.fromkeys(_SEED_CALL, True)
+
+
+def _call_hints(call: _Call) -> Iterator[Hint]:
+    name, count = call.name, call.argument_count()
+    if (
+        name in _TIME
+        or (name in _TIME_WITHOUT and count < _TIME_WITHOUT[name])
+        or (name in _TIME_OF and call.first_text() in {"now", "today"})
+    ):
+        what = f"{name} gives the time at which the cell runs: results differ each time"
+        yield Hint(kind="time", what=what, line=call.node.lineno)
+    elif name in _SELF_SEEDED and not count:
+        what = f"{name} was called without a seed: results differ each time; pass a seed"
+        yield Hint(kind="entropy", what=what, line=call.node.lineno)
+
+
+def _numpy_state(module: Any) -> object:
+    def flat(value: Any) -> object:
+        if isinstance(value, dict):
+            return tuple((key, flat(inner)) for key, inner in value.items())
+        return value.tobytes() if hasattr(value, "tobytes") else value
+
+    return flat(module.get_state(legacy=False))
+
+
+_READERS: Mapping[str, Callable[[Any], object]] = {
+    "random": lambda module: module.getstate(),
+    "numpy.random": _numpy_state,
+    "torch": lambda module: module.get_rng_state().numpy().tobytes(),
+}

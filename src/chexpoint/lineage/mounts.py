@@ -1,0 +1,70 @@
+"""Where file systems are mounted, and which of them may keep us waiting.
+
+A file server that hangs must never stop the audit: such files are left to a
+thread of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_FAR = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "autofs", "beegfs", "ceph"}
+_FAR |= {"glusterfs", "lustre", "gpfs", "ncpfs", "ocfs2", "orangefs", "virtiofs", "davfs"}
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+_MAX_LINKS = 40
+
+
+def far_mounts(mountinfo: bytes) -> frozenset[bytes]:
+    """Return the mount points, in ``/proc/PID/mountinfo``, of file systems that may hang."""
+    found = set()
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(b" - ")
+        fields, kind = before.split(), after.split()[:1]
+        if len(fields) > 4 and kind:
+            name = kind[0].decode("ascii", "replace")
+            if name in _FAR or name.split(".")[0] in {"fuse", "fuseblk"}:
+                point = _OCTAL.sub(lambda m: bytes([int(m[1], 8)]), fields[4])
+                found.add(point)
+    return frozenset(found)
+
+
+def read_far_mounts() -> frozenset[bytes]:
+    """Return the far mounts of this process; none if it cannot tell."""
+    try:
+        with open("/proc/self/mountinfo", "rb") as file:
+            return far_mounts(file.read())
+    except OSError:
+        return frozenset()
+
+
+def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:
+    """Return the real path of an absolute folder, and whether it is far.
+
+    Like `os.path.realpath`, but never touches a far file system: from there on the path is taken
+    as it is written.
+    """
+    rest = folder.split(b"/")[::-1]
+    done, links = b"", 0
+    while rest:
+        part = rest.pop()
+        if part in {b"", b"."}:
+            continue
+        if part == b"..":
+            done = done.rpartition(b"/")[0]
+            continue
+        at = done + b"/" + part
+        if at in far:
+            return os.path.normpath(at + b"/" + b"/".join(rest[::-1])), True
+        try:
+            target = os.readlink(at)
+        except OSError:
+            done = at
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            return os.path.normpath(folder), False
+        if target.startswith(b"/"):
+            done = b""
+        rest += target.split(b"/")[::-1]
+    return done or b"/", False

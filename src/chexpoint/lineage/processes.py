@@ -1,0 +1,226 @@
+"""The audited processes, by logical name, and their memory.
+
+A process is called by how it came to be, not by its number: ``0`` is the
+worker, ``0.1`` the first of its children that did anything, and so on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+
+_PYTHON = re.compile(rb"(^|/)(python|pypy)[0-9.]*$")
+_SHORT, _LONG = 256, 4096
+WORKER = "0"
+
+
+class Process:
+    """One audited process."""
+
+    __slots__ = (
+        "children",
+        "import_folder",
+        "is_ours",
+        "mem",
+        "name",
+        "pid",
+        "root",
+        "unread_list",
+    )
+
+    def __init__(self, name: str, pid: int) -> None:
+        self.name = name
+        self.pid = pid
+        self.mem = -1
+        self.children = 0
+        self.is_ours = False
+        """A checkpoint of the worker, or one in the making."""
+        self.root = b""
+        """Set if it sees other file systems than we do."""
+        self.import_folder: bytes | None = None
+        """Of a Python child: the folder its imports look into first, until they have."""
+        self.unread_list: str | None = None
+        """A listing of that folder, until it is clear who made it."""
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return bytes of its memory; less, or none, where there is none to read."""
+        try:
+            data = os.pread(self.mem, size, address)
+        except OSError:
+            data = b""
+        if data:
+            return data
+        self.forget_memory()  # it may have become another program
+        try:
+            self.mem = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            return os.pread(self.mem, size, address)
+        except OSError:
+            return b""
+
+    def text(self, address: int) -> bytes | None:
+        """Return the C string at an address, or None if it cannot be read."""
+        data = self.read(address, _SHORT)
+        end = data.find(0)
+        if end < 0:
+            data = self.read(address, _LONG)
+            end = data.find(0)
+            if end < 0:
+                # The page after a short string may not be there.
+                room = -address % 4096
+                data = self.read(address, room) if room else b""
+                end = data.find(0)
+        return data[:end] if end >= 0 else None
+
+    def strings(self, address: int, most: int) -> list[bytes]:
+        """Return the first strings of an ``argv``."""
+        data = self.read(address, 8 * most)
+        found = []
+        for at in range(0, len(data) - len(data) % 8, 8):
+            pointer = int.from_bytes(data[at : at + 8], "little")
+            text = self.text(pointer) if pointer else None
+            if text is None:
+                break
+            found.append(text)
+        return found
+
+    def forget_memory(self) -> None:
+        if self.mem >= 0:
+            os.close(self.mem)
+            self.mem = -1
+
+
+class Processes:
+    """All processes under one filter; by thread, because that is what notifications tell."""
+
+    def __init__(self) -> None:
+        self._by_thread: dict[int, Process] = {}
+        self._worker = Process(WORKER, 0)
+        self.import_folder = b""
+        """The folder that the worker's imports look into first."""
+        self.has_namespaces = False
+        """Whether any process may see other file systems."""
+
+    @property
+    def worker(self) -> Process:
+        return self._worker
+
+    def set_worker(self, pid: int) -> None:
+        """Another process is the worker now; what the last one started is not its child."""
+        for process in {id(p): p for p in self._by_thread.values()}.values():
+            process.forget_memory()
+        self._worker.forget_memory()
+        self._worker = Process(WORKER, pid)
+        self._by_thread = {pid: self._worker}
+
+    def find(self, thread: int) -> Process | None:
+        """Return the process of a thread, if it was seen before."""
+        return self._by_thread.get(thread)
+
+    def add(self, thread: int, *, in_cell: bool) -> Process:
+        """Return the process of a thread that is seen for the first time.
+
+        Between cells the user's code does not run, so a new child of the worker is ours.
+        """
+        if os.path.exists(f"/proc/{self._worker.pid}/task/{thread}"):
+            process = self._worker
+        else:
+            pid, parent = _family(thread)
+            known = self._by_thread.get(pid)
+            of = self._by_thread.get(parent, self._worker)
+            process = known or self._new(pid, of)
+            if known is None and not in_cell:
+                process.is_ours = of is self._worker or of.is_ours
+            self._by_thread[pid] = process
+        self._by_thread[thread] = process
+        return process
+
+    def _new(self, pid: int, parent: Process) -> Process:
+        parent.children += 1
+        process = Process(f"{parent.name}.{parent.children}", pid)
+        process.import_folder = self.import_folder
+        if self.has_namespaces and not _sees_what_we_see(pid):
+            process.root = b"/proc/%d/root" % pid
+        return process
+
+    def executed(self, process: Process, argv: list[bytes], program: bytes, cwd: bytes) -> None:
+        """A process becomes another program."""
+        process.forget_memory()
+        process.unread_list = None
+        is_python = _PYTHON.search(program) is not None
+        process.import_folder = _import_folder(argv, cwd) if is_python else None
+
+    def namespace_changed(self) -> None:
+        """Some process is about to see other file systems; look again at all of them."""
+        self.has_namespaces = True
+        self._by_thread = {t: p for t, p in self._by_thread.items() if p is self._worker}
+
+    def forget_dead(self) -> list[Process]:
+        """Drop processes that have ended; return the children that have not."""
+        alive: dict[int, Process] = {}
+        for thread, process in list(self._by_thread.items()):
+            if process is self._worker:
+                if thread != process.pid and not os.path.exists(
+                    f"/proc/{process.pid}/task/{thread}"
+                ):
+                    del self._by_thread[thread]
+            elif _is_alive(process.pid):
+                if not process.is_ours:
+                    alive[process.pid] = process
+            else:
+                process.forget_memory()
+                del self._by_thread[thread]
+        return list(alive.values())
+
+    def restart_names(self, alive: list[Process]) -> None:
+        """Name the children of a new cell from the start, as far as none is left."""
+        if not alive:
+            self._worker.children = 0
+
+
+def _family(thread: int) -> tuple[int, int]:
+    """Return the process of a thread and its parent."""
+    pid, parent = thread, 0
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{thread}/status", "rb") as file:
+            status = file.read()
+        pid = int(status.split(b"\nTgid:", 1)[1].split(None, 1)[0])
+        parent = int(status.split(b"\nPPid:", 1)[1].split(None, 1)[0])
+    return pid, parent
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            stat = file.read()
+    except OSError:
+        return False
+    return stat[stat.rfind(b")") + 2 :][:1] not in {b"Z", b"X", b""}
+
+
+def _sees_what_we_see(pid: int) -> bool:
+    try:
+        return (
+            os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
+            and os.readlink(f"/proc/{pid}/root") == "/"
+        )
+    except OSError:
+        return False
+
+
+def _import_folder(argv: list[bytes], cwd: bytes) -> bytes | None:
+    """Return the folder that a Python started like this puts first on its path."""
+    words = iter(argv[1:])
+    for word in words:
+        if word in {b"-c", b"-m", b"-"}:
+            return cwd
+        if word in {b"-W", b"-X"}:
+            next(words, None)
+        elif word.startswith(b"-"):
+            if not word.startswith(b"--") and b"I" in word[1:]:
+                return None  # isolated: no folder of the user's
+            if not word.startswith(b"--") and (b"c" in word[1:] or b"m" in word[1:]):
+                return cwd
+        else:
+            return os.path.dirname(os.path.realpath(os.path.join(cwd, word)))
+    return cwd

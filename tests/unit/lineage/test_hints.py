@@ -1,0 +1,250 @@
+"""Signs of nondeterminism in code, in generators and on the stack."""
+
+from __future__ import annotations
+
+import random
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chexpoint.lineage.hints import (
+    cell_line,
+    entropy_hint,
+    network_hint,
+    random_hints,
+    random_states,
+    scan,
+)
+from chexpoint.model import Hint
+
+
+def time_lines(source: str, aliases: dict[str, str] | None = None) -> list[int | None]:
+    return [hint.line for hint in scan(source, aliases or {}).hints if hint.kind == "time"]
+
+
+@pytest.fixture
+def states_kept() -> Iterator[None]:
+    kept, kept_numpy = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(kept)
+    np.random.set_state(kept_numpy)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\ntime.time()",
+        "import time as t\nt.perf_counter_ns()",
+        "from time import time\ntime()",
+        "from time import monotonic as clock\nclock()",
+        "import time\ntime.strftime('%H')",
+        "import time\ntime.localtime()",
+        "import datetime\ndatetime.datetime.now()",
+        "import datetime as dt\ndt.date.today()",
+        "from datetime import datetime as d, timezone\nd.now(timezone.utc)",
+        "import pandas as pd\npd.Timestamp.now()",
+        "import pandas as pd\npd.Timestamp('now')",
+        "import numpy as np\nnp.datetime64('today')",
+        "import time\nx = [f(time.time()) for f in ()]",
+    ],
+)
+def test_calls_that_give_the_time_are_found(source: str) -> None:
+    assert time_lines(source) == [2]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\ntime.sleep(1)",
+        "import time\ntime.strftime('%H', (2024, 1, 1, 0, 0, 0, 0, 1, 0))",
+        "import time\ntime.localtime(0)",
+        "import numpy as np\nnp.datetime64('2024-01-01')",
+        "import pandas as pd\npd.Timestamp('2024-01-01')",
+        "from mine import time\ntime()",
+        "from .time import time\ntime()",
+        "frame.time.now()",
+        "import time\nclock = time.time",
+        "def broken(:\n    time.time()",
+        "null\0byte",
+    ],
+)
+def test_other_calls_are_not(source: str) -> None:
+    assert time_lines(source) == []
+
+
+def test_imports_of_earlier_cells_count() -> None:
+    first = scan("from time import time as now", {})
+    assert time_lines("x = 1\nnow()", dict(first.aliases)) == [2]
+    assert time_lines("x = 1\nnow()") == []
+
+
+def test_a_call_on_one_line_is_hinted_at_once() -> None:
+    assert time_lines("import time\ntime.time() - time.time()\ntime.time()") == [2, 3]
+
+
+def test_code_inside_magics_is_found_at_its_line() -> None:
+    cell = "get_ipython().run_cell_magic('time', '', 'import time\\ntime.time()\\n')"
+    assert time_lines(cell) == [3]
+    line = "x = 1\nget_ipython().run_line_magic('time', 'time.time()')"
+    assert time_lines(line, {"time": "time"}) == [2]
+    other = "get_ipython().run_cell_magic('writefile', 'f', 'import time\\ntime.time()\\n')"
+    assert time_lines(other) == []
+
+
+def test_code_is_scanned_without_warnings_of_its_own() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert time_lines('import time\nx = "\\d"\ntime.time()') == [3]
+    assert caught == []
+
+
+def test_generators_that_seed_themselves_are_found() -> None:
+    code = "import random\nrandom.Random()\nrandom.Random(1)\nrandom.seed()\nrandom.seed(2)"
+    hints = scan(code, {}).hints
+    assert [(hint.kind, hint.line) for hint in hints] == [("entropy", 2), ("entropy", 4)]
+
+
+@pytest.mark.parametrize(
+    ("source", "seeded"),
+    [
+        ("import random\nrandom.seed(1)", {"random": True}),
+        ("import random\nrandom.seed()", {"random": False}),
+        ("import random\nrandom.seed()\nrandom.seed(a=1)", {"random": True}),
+        ("import numpy as np\nnp.random.seed(1)", {"numpy.random": True}),
+        ("from numpy import random\nrandom.seed(1)", {"numpy.random": True}),
+        ("import torch\ntorch.manual_seed(1)", {"torch": True}),
+        ("import torch\ntorch.seed()", {"torch": False}),
+        ("import torch\ntorch.cuda.manual_seed_all(1)", {}),
+        ("import tensorflow as tf\ntf.random.set_seed(1)", {}),
+        ("rng.seed(1)", {}),
+        ("import numpy as np\nnp.random.default_rng(1)", {}),
+        ("seed_everything(1)", dict.fromkeys(("random", "numpy.random", "torch"), True)),
+        ("mine.set_seed(1)", dict.fromkeys(("random", "numpy.random", "torch"), True)),
+    ],
+)
+def test_seeds_are_found(source: str, seeded: dict[str, bool]) -> None:
+    assert scan(source, {}).seeded == seeded
+
+
+@pytest.mark.parametrize(
+    ("source", "draws"),
+    [
+        ("import random\nrandom.random()", {"random": 2}),
+        ("import random\nrandom.seed(1)\nrandom.getstate()", {}),
+        ("import numpy as np\nx = 1\nnp.random.rand(3)\nnp.random.rand(3)", {"numpy.random": 3}),
+        ("import numpy as np\nnp.random.default_rng(1)\nnp.random.Generator", {}),
+        ("import torch\ntorch.randn(3)", {"torch": 2}),
+        ("import torch\ntorch.nn.Linear(3, 3)", {"torch": 2}),
+        ("import torch\ntorch.zeros(3)", {}),
+    ],
+)
+def test_the_first_line_that_draws_is_found(source: str, draws: dict[str, int]) -> None:
+    assert scan(source, {}).draws == draws
+
+
+@pytest.mark.usefixtures("states_kept")
+def test_states_change_with_each_draw_and_only_then() -> None:
+    before = random_states()
+    assert random_states() == before
+    random.random()
+    between = random_states()
+    assert {name for name in before if before[name] != between[name]} == {"random"}
+    np.random.standard_normal()
+    first = random_states()
+    # The second normal number was made along with the first.
+    np.random.standard_normal()
+    assert len({states["numpy.random"] for states in (between, first, random_states())}) == 3
+
+
+def test_a_module_that_is_not_ready_has_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    assert "torch" not in random_states()
+    assert "random" in random_states()
+
+
+def test_draws_from_a_generator_that_was_never_seeded_are_hinted_at() -> None:
+    signs = scan("import random\nx = 1\nrandom.random()", {})
+    wanted = Hint(
+        kind="random",
+        what="random was used but never seeded: results may differ each time; "
+        "call random.seed(...)",
+        line=3,
+    )
+    assert random_hints({"random": 1}, {"random": 2}, set(), signs) == [wanted]
+    assert random_hints({"random": 1}, {"random": 1}, set(), signs) == []
+    assert random_hints({"random": 1}, {"random": 2}, {"random"}, signs) == []
+
+
+def test_a_seed_in_the_same_cell_is_enough() -> None:
+    signs = scan("import random\nrandom.seed(1)\nrandom.random()", {})
+    assert random_hints({"random": 1}, {"random": 2}, set(), signs) == []
+
+
+def test_a_library_may_draw_where_the_code_does_not_show_it() -> None:
+    hints = random_hints({"numpy.random": 1}, {"numpy.random": 2}, set(), scan("f()", {}))
+    assert [hint.line for hint in hints] == [None]
+
+
+def test_the_code_decides_about_a_generator_that_was_not_loaded_before() -> None:
+    used, unused = scan("import torch\ntorch.rand(1)", {}), scan("import torch", {})
+    assert [hint.line for hint in random_hints({}, {"torch": 1}, set(), used)] == [2]
+    assert random_hints({}, {"torch": 1}, set(), unused) == []
+
+
+def run(source: str, namespace: dict[str, Any]) -> None:
+    exec(compile(source, "<cell>", "exec"), namespace)  # noqa: S102
+
+
+def hints_of(source: str, namespace: dict[str, Any] | None = None) -> list[Hint | None]:
+    """Run a cell in which ``entropy()`` asks for entropy."""
+    cell: dict[str, Any] = {"__name__": "__main__"} if namespace is None else namespace
+    found: list[Hint | None] = []
+    cell["entropy"] = lambda: found.append(entropy_hint(sys._getframe(1), cell))
+    run(source, cell)
+    return found
+
+
+def test_entropy_is_blamed_on_the_line_of_the_running_cell() -> None:
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    run("\n\n\n\ndef f():\n    entropy()", cell)
+    (hint,) = hints_of("x = 1\nf()", cell)
+    assert hint is not None
+    assert (hint.kind, hint.line) == ("entropy", 2)
+
+
+def test_entropy_for_names_and_keys_is_no_hint() -> None:
+    library = {"__name__": "multiprocessing.process", "found": []}
+    run("def f(entropy):\n    entropy()", library)
+    assert hints_of("f(entropy)", {"__name__": "__main__", "f": library["f"]}) == [None]
+    library["__name__"] = "mine.process"
+    assert hints_of("f(entropy)", {"__name__": "__main__", "f": library["f"]}) != [None]
+
+
+def test_entropy_outside_cells_is_no_hint() -> None:
+    assert entropy_hint(sys._getframe(), {}) is None
+
+
+def test_a_script_run_by_a_cell_is_the_user_s_code() -> None:
+    magics = {"__name__": "IPython.core.magics"}
+    run("def run(f):\n    f()", magics)
+    cell: dict[str, Any] = {"__name__": "__main__", "run": magics["run"]}
+    (hint,) = hints_of("\n\nrun(lambda: exec('f()', {'__name__': '__main__', 'f': entropy}))", cell)
+    assert hint is not None
+    assert hint.line == 3
+
+
+def test_hosts_are_hinted_at_unless_they_are_this_machine() -> None:
+    cell: dict[str, Any] = {"hint": network_hint, "frame": sys._getframe}
+    run("a = hint('example.org', frame(), globals())\nb = hint('localhost', frame(), {})", cell)
+    assert (cell["a"].kind, cell["a"].line, cell["b"]) == ("network", 1, None)
+    assert "example.org" in cell["a"].what
+    assert network_hint("example.org", sys._getframe(), {}) is None
+
+
+def test_there_is_no_line_without_a_cell() -> None:
+    assert cell_line(sys._getframe(), {}) is None
