@@ -45,6 +45,10 @@ def signature(path: str) -> Signature:
         info = os.lstat(path)
     except OSError:
         return None
+    return signature_of(info)
+
+
+def signature_of(info: os.stat_result) -> Signature:
     if stat.S_ISDIR(info.st_mode):
         return (info.st_ino, info.st_mode)  # its entries are looked at one by one
     return (info.st_ino, info.st_mode, info.st_uid, info.st_size, info.st_mtime_ns)

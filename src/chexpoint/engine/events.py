@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chexpoint.model import Bytes, CheckpointId, Hazard, Seconds
+from chexpoint.model import Bytes, CheckpointId, Hazard, Mechanism, Seconds
 
 # ---------------------------------------------------------------- what is asked
 
@@ -32,7 +32,9 @@ class Ask:
 
     token: int
     """Identifies the asker to whoever delivers the answer."""
-    op: Literal["checkpoint", "restore", "take", "evict", "status", "budget", "auto", "call"]
+    op: Literal[
+        "checkpoint", "restore", "take", "evict", "status", "budget", "auto", "call", "lineage"
+    ]
     args: Mapping[str, Any] = field(default_factory=dict)
     from_cell: bool = False
     """Asked by a magic in the running cell: done when that cell ends."""
@@ -62,6 +64,9 @@ class WorkerReady:
     """A fresh worker has started."""
 
     pid: int
+    audit: Mechanism = "off"
+    """How its cells are audited."""
+    audit_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +294,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class TellLineage:
+    """Answer an ask with the lineage of the present state, once its digests are known."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Keep back what the worker sends to the driver, in order, until `Release`."""
 
@@ -350,6 +362,7 @@ Instruction = (
     | Abort
     | Fail
     | Answer
+    | TellLineage
     | Hold
     | Release
     | Note

@@ -25,12 +25,14 @@ from chexpoint.errors import EngineClosed, EngineTimeout, ForkRefused, InvalidVa
 from chexpoint.model import (
     AutoMode,
     CellError,
+    CellLineage,
     CellResult,
     Checkpoint,
     RestoreReport,
     Status,
     checkpoint_from_json,
     hazard_from_json,
+    lineage_from_json,
     report_from_json,
     status_from_json,
 )
@@ -199,6 +201,13 @@ class Engine:
 
     def status(self) -> Status:
         return status_from_json(self._ask("status"))
+
+    def lineage(self) -> tuple[CellLineage, ...]:
+        """Return the lineage of each cell that led to the present state, from the root on.
+
+        Waits until the digests of all inputs are known.
+        """
+        return tuple(lineage_from_json(data) for data in self._ask("lineage"))
 
     def set_budget(self, size_bytes: int) -> None:
         """Change the memory that checkpoints may hold together."""

@@ -40,6 +40,7 @@ from chexpoint.model import (
     Checkpoint,
     CheckpointId,
     Hazard,
+    Mechanism,
     RestoreReport,
     Seconds,
     Status,
@@ -96,6 +97,8 @@ class EngineState:
         self._after_cell: list[Ask] = []
         self._cell_asks = 0
         self._async_cell = False
+        self._audit: Mechanism = "off"
+        self._audit_note = ""
         self._restored_from: CheckpointId | None = None
         self._successor_lost = False
         self._stillborn: CheckpointId | None = None
@@ -127,8 +130,8 @@ class EngineState:
                 self._submitted(request)
             case ev.Asked(ask):
                 self._asked(ask)
-            case ev.WorkerReady(pid):
-                self._worker_ready(pid)
+            case ev.WorkerReady():
+                self._worker_ready(event)
             case ev.RequestDone():
                 self._request_done(event)
             case ev.QueueAborted():
@@ -180,6 +183,8 @@ class EngineState:
             checkpoints=tuple(self.held),
             refused=self.refused,
             missing=self._missing,
+            audit=self._audit,
+            audit_note=self._audit_note,
         )
 
     def is_short(self, available_bytes: Bytes) -> bool:
@@ -226,11 +231,13 @@ class EngineState:
         else:
             self.queue.append(request)
 
-    def _asked(self, ask: Ask) -> None:
+    def _asked(self, ask: Ask) -> None:  # noqa: C901 - a table
         try:
             match ask.op:
                 case "status":
                     self._do(ev.Answer(ask, self.status()))
+                case "lineage":
+                    self._do(ev.TellLineage(ask))
                 case "auto":
                     self.auto = ask.args["mode"]
                     self._do(ev.Answer(ask, self.auto))
@@ -292,10 +299,11 @@ class EngineState:
         self.doing = Starting(attempt)
         self._do(ev.StartWorker(), ev.SetTimer("start", _START_TIMEOUT_S))
 
-    def _worker_ready(self, pid: int) -> None:
+    def _worker_ready(self, event: ev.WorkerReady) -> None:
         if not isinstance(self.doing, Starting):
             return
-        self.worker_alive, self.worker_pid = True, pid
+        self.worker_alive, self.worker_pid = True, event.pid
+        self._audit, self._audit_note = event.audit, event.audit_note
         self._restored_from = None
         self._new_position(head=None, execution_count=0)
         self.doing = Idle()

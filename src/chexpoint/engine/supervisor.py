@@ -19,6 +19,7 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine import proc
+from chexpoint.engine.auditing import Auditing, Record
 from chexpoint.engine.effects import FileLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.live_worker import LiveWorker, started_below
@@ -42,9 +43,17 @@ class _Thawing:
 
 
 class Supervisor:
-    """Runs one engine until it is told to end."""
+    """Runs one engine until it is told to end.
 
-    def __init__(self, state: EngineState, spawner: Spawner) -> None:
+    Parameters
+    ----------
+    record
+        Called with the lineage of each cell, when it is complete; must not block.
+    """
+
+    def __init__(
+        self, state: EngineState, spawner: Spawner, *, record: Record | None = None
+    ) -> None:
         self._front: Front
         self._state = state
         self._spawner = spawner
@@ -68,6 +77,7 @@ class Supervisor:
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {name: decoder(errors="replace") for name in self._outputs}
         self._meter = Meter(self._wake)
+        self._auditing = Auditing(self._wake, record)
 
     # ------------------------------------------------------------ loop
 
@@ -143,6 +153,10 @@ class Supervisor:
         measured = self._meter.result()
         if measured is not None:
             self._handle(measured)
+        for request, text in self._auditing.concluded():
+            self._front.show("stderr", f"CHEX: {text}\n", request)
+        for answer in self._auditing.answers():
+            self._answer(answer)
 
     def _run_timers(self) -> None:
         now = time.monotonic()
@@ -189,22 +203,24 @@ class Supervisor:
 
     def _from_worker(self, packet: Packet) -> None:
         if packet.channel == Channel.ENGINE:
-            self._worker_event(packet.command())
+            self._worker_event(packet.command(), packet.fds)
             return
         if packet.channel in {Channel.SHELL, Channel.CONTROL}:
             self._drain_outputs()  # text written by C code comes before the reply
             self._replied = True
         self._deliver(packet.channel, packet.frames)
 
-    def _worker_event(self, event: dict[str, Any]) -> None:
+    def _worker_event(self, event: dict[str, Any], fds: Sequence[int]) -> None:
         match event["event"]:
             case "ready":
                 self._ready = True
+                self._auditing.started(event, fds)
                 self._front.ready(event["kernel_info"])
-                self._handle(ev.WorkerReady(event["pid"]))
+                self._handle(ev.WorkerReady(event["pid"], event["audit"], event["audit_note"]))
             case "done":
                 self._drain_outputs()
                 self._files.add(event["wrote"])
+                self._files.add(self._auditing.done(event))
                 self._ensure_reply(event["seq"])
                 done = ev.RequestDone(
                     event["seq"], event["seconds"], event["execution_count"], event["growth"]
@@ -220,6 +236,7 @@ class Supervisor:
                 self._handle(ev.Asked(ask))
             case "forked":
                 self._files.checkpoint(event["checkpoint"], event["folder"], event["files"])
+                self._auditing.forked(event["checkpoint"])
                 self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
             case "refused":
                 reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
@@ -351,6 +368,9 @@ class Supervisor:
                     self._front.fail(request, ename, evalue)
                 case ev.Answer():
                     self._answer(instruction)
+                case ev.TellLineage(ask):
+                    self._auditing.ask(ask)
+                    self._wake()
                 case ev.Hold():
                     self._held = []
                 case ev.Release():
@@ -382,6 +402,7 @@ class Supervisor:
         if request.kind != "comm" or self._replied:
             self._current, self._replied = request, False
         channel = Channel.CONTROL if request.control else Channel.SHELL
+        self._auditing.dispatched(request)
         if self._worker is not None:
             self._worker.send(channel, [str(request.seq).encode(), *request.frames])
 
@@ -405,6 +426,7 @@ class Supervisor:
         pid = self._state.worker_pid
         self._kill_worker()
         self._worker = LiveWorker(pid, thawing.link)
+        self._auditing.adopted(thawing.checkpoint, pid)
         self._replied = True
         self._front.switched()
         if self._frozen_pids.get(thawing.checkpoint) == pid:
@@ -428,6 +450,7 @@ class Supervisor:
         if control is not None:
             control.close()
         self._files.forget(checkpoint)
+        self._auditing.dropped(checkpoint)
         pid = self._frozen_pids.get(checkpoint)
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -479,6 +502,7 @@ class Supervisor:
                 os.close(fd)
 
     def _end(self) -> None:
+        self._auditing.close()
         for checkpoint in list(self._controls):
             self._drop(checkpoint)
         self._drain_outputs()
@@ -486,8 +510,14 @@ class Supervisor:
         for child in started_below(os.getpid()):  # of a worker that ended by itself
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
+        if any(os.getpgid(pid) != os.getpgrp() for pid in _living(proc.descendants(os.getpid()))):
+            self._auditing.leave_caretaker()
         self._release()
         self._front.stopped(self._stop.how if self._stop else "the parent process ended")
+
+
+def _living(pids: Iterable[int]) -> list[int]:
+    return [pid for pid in pids if proc.state_letter(pid) not in {"", "Z", "X"}]
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

@@ -38,6 +38,13 @@ from chexpoint.engine.repairs import Repairs
 from chexpoint.engine.shared_memory import shared_mappings
 from chexpoint.engine.threads import native_thread_hazards, suspect_threads
 from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.engine.worker_audit import (
+    AUDIT_VARIABLE,
+    Coverage,
+    WorkerAudit,
+    cover,
+    startup_files,
+)
 from chexpoint.engine.worker_kernel import WorkerKernel
 from chexpoint.errors import EngineError
 from chexpoint.model import Hazard, to_json
@@ -149,6 +156,8 @@ class Worker:
         self.link = link
         self.supervisor = supervisor
         self.cell_seconds = 0.0
+        self.cell: tuple[str, str, str] | None = None
+        """Source, plain Python and outcome of a cell that has just run."""
         self._loop = ForkableLoop()
         self._commands: collections.deque[Packet] = collections.deque()
         self._asked = 0
@@ -180,7 +189,8 @@ class Worker:
         app.kernel.start()
         self._loop.add_reader(self.link.fileno(), self._readable)
         self._resident_then = proc.resident_bytes()
-        self.tell(event="ready", pid=os.getpid(), kernel_info=json_clean(self.kernel.kernel_info))
+        coverage = self._tell_ready(str(app.profile_dir.location))
+        self.audit = WorkerAudit(self.shell, coverage)
         while not self.shell.exit_now:
             try:
                 self._loop.run_forever()
@@ -189,6 +199,28 @@ class Worker:
             while self._commands:
                 self._obey(self._commands.popleft())
         self._finish()
+
+    def _tell_ready(self, profile: str) -> Coverage:
+        facts = {
+            "pid": os.getpid(),
+            "kernel_info": json_clean(self.kernel.kernel_info),
+            "ignored": [profile],
+            "startup": startup_files(profile),
+        }
+        coverage = cover(os.environ.get(AUDIT_VARIABLE, ""))
+        # From here on no file can be opened until the supervisor has the listener.
+        listeners = [coverage.listener] if coverage.listener is not None else []
+        self.link.command(
+            listeners,
+            event="ready",
+            audit=coverage.mechanism,
+            audit_note=coverage.note,
+            gave_up_privileges=coverage.gave_up_privileges,
+            **facts,
+        )
+        for listener in listeners:
+            os.close(listener)
+        return coverage
 
     def _finish(self) -> None:
         flusher.stop()
@@ -254,17 +286,24 @@ class Worker:
             proc.libc.fflush(None)
             if self.shell.exit_now:
                 self.tell(event="exit")  # before anything else is sent here
+            resident = proc.resident_bytes()
             self.tell(
                 event="done",
                 seq=int(seq),
                 seconds=self.cell_seconds,
                 execution_count=self.shell.execution_count - 1,
-                growth=max(0, proc.resident_bytes() - self._resident_then),
+                growth=max(0, resident - self._resident_then),
                 wrote=self._files.take(),
+                resident=resident,
+                cell=self._take_cell(),
             )
             self._save_history_at = self._loop.call_later(_HISTORY_DELAY_S, self._save_history)
             if self.shell.exit_now:
                 self._loop.stop()
+
+    def _take_cell(self) -> dict[str, Any] | None:
+        cell, self.cell = self.cell, None
+        return None if cell is None else self.audit.finish(*cell)
 
     def _wait_packet(self) -> None:
         """Wait, inside a running cell, for one more packet and sort it."""

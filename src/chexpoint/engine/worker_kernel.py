@@ -139,9 +139,11 @@ class WorkerKernel(IPythonKernel):
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **kwargs: Any) -> Any:
         worker = self.chex_worker
-        can_wait = self._can_wait_for_comms(code)
+        transformed = self._transformed(code)
+        can_wait = self._can_wait_for_comms(code, transformed)
         if can_wait:
             worker.tell(event="async", on=True)
+        worker.audit.begin()
         started = time.perf_counter()
         try:
             reply = await super().do_execute(code, silent, *args, **kwargs)
@@ -154,6 +156,8 @@ class WorkerKernel(IPythonKernel):
             worker.cell_seconds = time.perf_counter() - started
             if can_wait:
                 worker.tell(event="async", on=False)
+        if not silent and self._keeps_history(args, kwargs):
+            worker.cell = (code, transformed, "ok" if reply["status"] == "ok" else "error")
         if reply["status"] == "error" and not silent:
             parent = self.get_parent("shell")
             if parent["content"].get("stop_on_error", True):
@@ -161,9 +165,19 @@ class WorkerKernel(IPythonKernel):
                 worker.tell(event="abort")
         return reply
 
-    def _can_wait_for_comms(self, code: str) -> bool:
+    @staticmethod
+    def _keeps_history(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether this is a cell of the user's, not a front end's own question."""
+        return bool(args[0] if args else kwargs.get("store_history", True))
+
+    def _transformed(self, code: str) -> str:
+        """Return a cell as plain Python, or as it is if it is not even that."""
         with contextlib.suppress(Exception):
-            transformed = self.shell.transform_cell(code)
+            return str(self.shell.transform_cell(code))
+        return code
+
+    def _can_wait_for_comms(self, code: str, transformed: str) -> bool:
+        with contextlib.suppress(Exception):
             return bool(self.shell.should_run_async(code, transformed_cell=transformed))
         return False
 

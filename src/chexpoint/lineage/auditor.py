@@ -23,7 +23,7 @@ from chexpoint.lineage.calls import Calls
 from chexpoint.lineage.cell_log import CellLog, conclude
 from chexpoint.lineage.environment import Environment
 from chexpoint.lineage.files import Files
-from chexpoint.lineage.fingerprint import Fingerprints, Job, Reading, Signature, signature_of
+from chexpoint.lineage.fingerprint import Fingerprints, Job, Reading, signature_of
 from chexpoint.lineage.hooked import add_report
 from chexpoint.lineage.places import Places
 from chexpoint.lineage.processes import Process
@@ -154,18 +154,19 @@ class Auditor:
             found.append(self._audited.popleft())
         return found
 
-    def take_written(self) -> list[tuple[str, Signature | None]]:
+    def take_written(self) -> list[tuple[str, os.stat_result | None]]:
         """Return the paths that were changed since the last call, as they were before."""
         written, self._files.written = self._files.written, []
         return written
 
-    def inherit(self) -> list[int]:
-        """Return the listeners of filters that some process is still under."""
-        poll = select.poll()
-        for listener in self._listeners:
-            poll.register(listener.fileno(), select.POLLIN)
-        gone = {fd for fd, event in poll.poll(0) if event & (select.POLLHUP | select.POLLNVAL)}
-        return [one.fileno() for one in self._listeners if one.fileno() not in gone]
+    @property
+    def is_busy(self) -> bool:
+        """Whether the audit of some cell that has ended is still under way."""
+        return bool(self._inbox or self._endings)
+
+    def listeners(self) -> list[int]:
+        """Return the descriptors through which system calls are let go."""
+        return [listener.fileno() for listener in self._listeners]
 
     def _post(self, command: Callable[[], None]) -> None:
         self._inbox.append(command)

@@ -60,7 +60,7 @@ class Files:
         self.log = CellLog(Step(None))
         self.places = places
         self.folders = Folders(places)
-        self.written: list[tuple[str, Signature | None]] = []
+        self.written: list[tuple[str, os.stat_result | None]] = []
         """Paths before they changed, for whoever takes them."""
         self._produced: dict[str, Produced] = {}
         self._prints = prints
@@ -230,11 +230,11 @@ class Files:
 
     # ------------------------------------------------------------ changing
 
-    def change(self, who: str, op: str, path: str, before: Signature | None) -> None:
+    def change(self, who: str, op: str, path: str, before: os.stat_result | None) -> None:
         """Note that a path is about to change."""
         if path not in self.log.writes:
             self.written.append((path, before))
-        self.log.wrote(who, op, path, before)
+        self.log.wrote(who, op, path, None if before is None else signature_of(before))
 
     def _change_far(self, who: str, op: str, path: str) -> Job | None:
         job = self._pending.get(path)
@@ -301,11 +301,11 @@ class Files:
             if not flags & os.O_TRUNC and info.st_size and path not in self.log.writes:
                 job = self._read_before_update(who, raw, path, signature, thread)
                 if job is None:
-                    self.change(who, "update", path, signature)
+                    self.change(who, "update", path, info)
                 return job
         if flags & os.O_TRUNC:
             self._forget_probe(thread, path)
-        self.change(who, "append" if flags & os.O_APPEND else "write", path, signature)
+        self.change(who, "append" if flags & os.O_APPEND else "write", path, info)
         return None
 
     def _read_before_update(
@@ -350,7 +350,7 @@ class Files:
             return job
         if not stat.S_ISREG(info.st_mode):
             self.folders.forget()
-        self.change(who, "delete", path, signature)
+        self.change(who, "delete", path, info)
         return None
 
     def create(self, who: str, op: str, folder: Folder, name: bytes) -> None:
@@ -398,7 +398,7 @@ class Files:
         if job is None:
             if not stat.S_ISREG(info.st_mode):
                 self.folders.forget()
-            self.change(who, op, path, signature)
+            self.change(who, op, path, info)
         return job
 
     def _move_folder(self, old: str, new: str) -> None:

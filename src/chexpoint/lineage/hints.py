@@ -130,6 +130,8 @@ class CodeSigns:
     """The generators the cell seeds; False if it leaves the seed to chance."""
     draws: Mapping[str, int]
     """The first line that draws from a generator, as far as the code shows it."""
+    only_imports: bool = False
+    """Whether the cell does nothing but import, and magics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,13 @@ def scan(source: str, aliases: Mapping[str, str]) -> CodeSigns:
         for library, drawing in _DRAWS.items():
             if drawing.fullmatch(call.name):
                 draws.setdefault(library, call.node.lineno)
-    return CodeSigns(hints=tuple(dict.fromkeys(hints)), aliases=aliases, seeded=seeded, draws=draws)
+    return CodeSigns(
+        hints=tuple(dict.fromkeys(hints)),
+        aliases=aliases,
+        seeded=seeded,
+        draws=draws,
+        only_imports=len(trees) == 1 and all(_is_import(node) for node in trees[0].body),
+    )
 
 
 def random_states() -> dict[str, int]:
@@ -188,7 +196,10 @@ def random_hints(
     """Return a hint for each generator that was drawn from and never seeded.
 
     Of a generator that was not loaded before, only the code tells whether it was used.
+    What modules draw while they are imported does not count: it is for names of their own.
     """
+    if signs.only_imports:
+        return []
     used = [
         name
         for name, state in after.items()
@@ -262,7 +273,7 @@ def cell_line(frame: FrameType | None, namespace: Mapping[str, Any]) -> int | No
     return None
 
 
-def _trees(source: str, offset: int = 0) -> Iterator[ast.AST]:
+def _trees(source: str, offset: int = 0) -> Iterator[ast.Module]:
     """Yield the tree of some code, and those of the code that its magics run."""
     try:
         tree = _parse(source)
@@ -282,7 +293,7 @@ def _trees(source: str, offset: int = 0) -> Iterator[ast.AST]:
                     yield from _trees(code, above)
 
 
-def _parse(source: str) -> ast.AST:
+def _parse(source: str) -> ast.Module:
     if "\\" not in source:
         return ast.parse(source)
     # IPython has shown the warnings about escapes already.  Not for every cell: to leave the
@@ -301,6 +312,15 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for item in node.names:
                 yield item.asname or item.name, f"{node.module}.{item.name}"
+
+
+def _is_import(node: ast.stmt) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name(id="get_ipython"))))):
+            return True
+    return False
 
 
 def _calls(tree: ast.AST, aliases: Mapping[str, str]) -> Iterator[_Call]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib._bootstrap_external as _bootstrap
 import os
 import random
+import stat
 import sys
 import threading
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
@@ -182,8 +183,8 @@ class CellWatch:
     def begin(self) -> None:
         """Get ready for a cell.  What happened since the last one counts as part of it."""
         self._enter()
-        # Nothing between two cells draws random numbers but what cells have started, so the
-        # states at the end of the last cell will do: numpy's takes a while to read.
+        # Between two cells hardly anything draws random numbers but what cells have started, so
+        # the states at the end of the last cell will do: numpy's takes a while to read.
         if not self._states:
             self._states = random_states()
 
@@ -193,7 +194,7 @@ class CellWatch:
         ``source`` is the code of the cell, as plain Python.
 
         - ``import_lists``, ``lists``: how often each folder, by its real path, was listed by the
-          import machinery, and by anything else.
+          import machinery or this package itself, and by anything else.
         - ``variables``: the digests of the environment variables that were read, None for those
           that were not set.
         - ``hosts``: the names that were looked up.
@@ -252,11 +253,11 @@ class CellWatch:
     def _on_list(self, args: tuple[Any, ...], frame: FrameType) -> None:
         path = _absolute("." if args[0] is None else args[0])
         code = frame.f_code
-        if code is _FILL_CACHE or code.co_filename.endswith(_IMPORTING):
+        if code is _FILL_CACHE or code.co_filename.endswith(_IMPORTING) or _is_own(frame):
             self._import_lists[path] = self._import_lists.get(path, 0) + 1
             return
         self._lists[path] = self._lists.get(path, 0) + 1
-        if self._files is not None and not _is_own(frame):
+        if self._files is not None:
             self._files.add("list", path, _signature(path))
 
     def _on_host(self, args: tuple[Any, ...], frame: FrameType) -> None:
@@ -456,9 +457,11 @@ class _FileNotes:
         if is_walk and not os.path.isabs(target):
             return
         path = _absolute(target)
-        signature = _signature(path)
-        if signature is None or not os.path.isdir(path):
-            self.add(_operation(mode, flags, exists=signature is not None), path, signature)
+        info = _stat(path)
+        if info is None:
+            self.add(_operation(mode, flags, exists=False), path, None)
+        elif not stat.S_ISDIR(info.st_mode):  # to open a folder is not to list it
+            self.add(_operation(mode, flags, exists=True), path, _fields(info))
 
     def _on_name(self, operation: str, target: Any, folder: int = -1) -> None:
         path = _absolute(target, folder)
@@ -564,12 +567,20 @@ def _absolute(target: Any, folder: int = -1) -> str:
     return base if path == "." else os.path.join(base, path)
 
 
-def _signature(path: str, *, follow: bool = True) -> list[int] | None:
+def _stat(path: str, *, follow: bool = True) -> os.stat_result | None:
     # Not by opening it: closing it again would drop the locks this process has on it.
     try:
-        info = os.stat(path, follow_symlinks=follow)
+        return os.stat(path, follow_symlinks=follow)
     except OSError:
         return None
+
+
+def _signature(path: str, *, follow: bool = True) -> list[int] | None:
+    info = _stat(path, follow=follow)
+    return None if info is None else _fields(info)
+
+
+def _fields(info: os.stat_result) -> list[int]:
     return [info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from chexpoint.model.ids import Bytes, CheckpointId, Seconds
+from chexpoint.model.lineage import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,10 @@ class Status:
     """Why the latest attempt at a checkpoint was refused; empty if it was taken."""
     missing: tuple[str, ...] = ()
     """Capabilities this machine does not have, each a sentence."""
+    audit: Mechanism = "off"
+    """How the inputs of cells are seen."""
+    audit_note: str = ""
+    """Why not by system calls, or what that takes away."""
 
 
 def to_json(value: Any) -> Any:

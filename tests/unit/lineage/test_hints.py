@@ -196,6 +196,19 @@ def test_the_code_decides_about_a_generator_that_was_not_loaded_before() -> None
     assert random_hints({}, {"torch": 1}, set(), unused) == []
 
 
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("import a\nfrom b import c\nget_ipython().run_line_magic('matplotlib', 'inline')", 0),
+        ("import a\na.f()", 1),
+        ("get_ipython().run_cell_magic('time', '', 'f()')", 1),
+        ("x = get_ipython()", 1),
+    ],
+)
+def test_imports_may_draw(source: str, count: int) -> None:
+    assert len(random_hints({"random": 1}, {"random": 2}, set(), scan(source, {}))) == count
+
+
 def run(source: str, namespace: dict[str, Any]) -> None:
     exec(compile(source, "<cell>", "exec"), namespace)  # noqa: S102
 

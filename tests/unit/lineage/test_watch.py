@@ -555,6 +555,7 @@ exec("if not os.fork(): os._exit(0)\\nos.wait()\\nopen('/dev/null')\\nos.listdir
     found = report(cell, fallback=True)
     assert found["opaque"] == []
     assert not any(path in {"/dev/null", "/"} for _, path, _ in found["opened"])
+    assert (found["lists"], found["import_lists"]["/"]) == ({}, 1)
 
 
 # Robustness

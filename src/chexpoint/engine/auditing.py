@@ -1,0 +1,154 @@
+"""The supervisor's side of the audit: which system calls belong to which cell and state."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from chexpoint.engine import events as ev
+from chexpoint.engine.effects import Note, signature_of
+from chexpoint.lineage import Auditor, Cell, Step, Trail, default_cache_folder
+from chexpoint.model import CellLineage, CheckpointId
+
+_CARETAKER = Path(__file__).with_name("caretaker.py")
+# How long an ending engine waits for the digests of the last cells.
+_LAST_WAIT_S = 3.0
+
+Record = Callable[[CellLineage], None]
+"""What to do with the lineage of each cell."""
+
+
+class Auditing:
+    """Follows the worker from cell to cell and from checkpoint to checkpoint.
+
+    Called by the supervisor's loop alone; nothing here waits, except `close`.
+    """
+
+    def __init__(self, wake: Callable[[], None], record: Record | None) -> None:
+        self._auditor = Auditor(os.getcwd(), wake=wake, cache_folder=default_cache_folder())
+        self._record = record
+        self._trail = Trail()
+        self._steps: dict[int, Step] = {}
+        self._requests: dict[Step, ev.Request | None] = {}
+        self._asks: list[ev.Ask] = []
+
+    def started(self, event: dict[str, Any], fds: Sequence[int]) -> None:
+        """A fresh worker is ready; it has passed the listener of its filter, if it has one."""
+        self._trail.fresh()
+        self._steps.clear()
+        self._auditor.start(
+            event["pid"],
+            self._trail.position,
+            listener=fds[0] if fds else None,
+            gave_up_privileges=event["gave_up_privileges"],
+            mechanism=event["audit"],
+            ignored=event["ignored"],
+            startup=event["startup"],
+        )
+
+    def dispatched(self, request: ev.Request) -> None:
+        """A request is about to be sent to the worker."""
+        if request.kind == "execute":
+            step = self._trail.next_step()
+            self._steps[request.seq] = step
+            self._requests[step] = request
+            self._auditor.begin(step)
+        elif request.kind == "other":
+            self._auditor.aside(True)
+
+    def done(self, event: dict[str, Any]) -> list[Note]:
+        """The worker has finished a request; return the files it changed, as they were before."""
+        step = self._steps.pop(event["seq"], None)
+        cell = event["cell"]
+        if step is None:
+            self._auditor.aside(False)
+        elif cell is None:
+            self._requests.pop(step, None)
+            self._auditor.discard()
+        else:
+            self._trail.position = step
+            self._auditor.end(
+                Cell(
+                    source=cell["source"],
+                    code=cell["code"],
+                    execution_count=event["execution_count"],
+                    seconds=event["seconds"],
+                    size_bytes=event["resident"],
+                    status=cell["status"],
+                    report=cell["report"],
+                )
+            )
+        return [
+            (path, None if before is None else signature_of(before))
+            for path, before in self._auditor.take_written()
+        ]
+
+    def forked(self, checkpoint: CheckpointId) -> None:
+        self._trail.mark(checkpoint)
+
+    def adopted(self, checkpoint: CheckpointId, pid: int) -> None:
+        """A process restored from a checkpoint is the worker now."""
+        self._trail.go(checkpoint)
+        self._steps.clear()
+        self._auditor.switch(pid, self._trail.position)
+
+    def dropped(self, checkpoint: CheckpointId) -> None:
+        self._trail.forget(checkpoint)
+
+    def ask(self, ask: ev.Ask) -> None:
+        """Note who wants to know the lineage of the present state."""
+        self._asks.append(ask)
+
+    def answers(self) -> list[ev.Answer]:
+        """Return the answers that can be given by now."""
+        path = self._trail.path() if self._asks else None
+        if path is None:
+            return []
+        asks, self._asks = self._asks, []
+        return [ev.Answer(ask, path) for ask in asks]
+
+    def concluded(self) -> list[tuple[ev.Request | None, str]]:
+        """Record the lineages that are complete; return what users are to be told, and where."""
+        notes = []
+        for audited in self._auditor.take_audited():
+            request = self._requests.pop(audited.step, None)
+            if self._record is not None:
+                self._record(audited.lineage)
+            if audited.needed_privileges:
+                notes.append((request, _about_privileges(audited.needed_privileges)))
+        return notes
+
+    def close(self) -> None:
+        """See the last cells through, and leave behind what outliving processes need."""
+        deadline = time.monotonic() + _LAST_WAIT_S
+        while self._auditor.is_busy and time.monotonic() < deadline:
+            time.sleep(0.005)
+        self.concluded()
+
+    def leave_caretaker(self) -> None:
+        """Keep the system calls of processes going that outlive this engine."""
+        fds = self._auditor.listeners()
+        if fds:
+            with contextlib.suppress(OSError):
+                subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(_CARETAKER), *map(str, fds)],
+                    pass_fds=fds,
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+
+
+def _about_privileges(programs: Sequence[str]) -> str:
+    names = " and ".join(programs)
+    return (
+        f"{names} ran without the extra rights it needs, because system calls are audited. If it"
+        " failed for that: set CHEX_AUDIT=hook in the environment and restart the kernel."
+    )

@@ -1,0 +1,114 @@
+"""The worker's own part in the audit: the filter, and what only Python knows."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+from dataclasses import dataclass
+from typing import Any
+
+from chexpoint.lineage import CellWatch, Places, architecture, code_hash, install
+from chexpoint.model import Mechanism
+
+AUDIT_VARIABLE = "CHEX_AUDIT"
+"""Environment variable: ``auto``, ``hook`` or ``off``."""
+
+_WHY = {
+    errno.EBUSY: "system calls are audited from outside already, as in a kernel within a kernel",
+    errno.EINVAL: "this system has no seccomp user notification",
+    errno.ENOSYS: "this system has no seccomp",
+    errno.EPERM: "the container or the system forbids it",
+    errno.EACCES: "the container or the system forbids it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How this worker is audited."""
+
+    mechanism: Mechanism
+    note: str = ""
+    """Why not by system calls, or what that takes away."""
+    listener: int | None = None
+    gave_up_privileges: bool = False
+
+
+def cover(wanted: str) -> Coverage:
+    """Put this process under the best audit that is wanted and possible."""
+    if wanted == "off":
+        return Coverage("off", f"{AUDIT_VARIABLE}=off")
+    if wanted == "hook":
+        return Coverage("audit hook", f"{AUDIT_VARIABLE}=hook")
+    arch = architecture()
+    if arch is None:
+        return Coverage("audit hook", f"system calls of {os.uname().machine} are not known to CHEX")
+    try:
+        installed = install(arch)
+    except OSError as error:
+        why = _WHY.get(error.errno or 0, error.strerror or str(error))
+        return Coverage("audit hook", f"system calls cannot be audited here: {why}")
+    note = ""
+    if installed.gave_up_privileges:
+        note = (
+            "programs that need extra rights (sudo, ping, rootless containers) do not get them"
+            f" in cells; {AUDIT_VARIABLE}=hook turns the audit of system calls off"
+        )
+    return Coverage("system calls", note, installed.listener, installed.gave_up_privileges)
+
+
+def startup_files(profile: str) -> list[str]:
+    """Return what an IPython profile runs before the first cell."""
+    folder = os.path.join(profile, "startup")
+    with contextlib.suppress(OSError):
+        names = sorted(n for n in os.listdir(folder) if n.endswith((".py", ".ipy")))
+        return [os.path.join(folder, name) for name in names]
+    return []
+
+
+class WorkerAudit:
+    """Watches the cells of this process; see `chexpoint.lineage.CellWatch`."""
+
+    def __init__(self, shell: Any, coverage: Coverage) -> None:
+        self._shell = shell
+        self._watch: CellWatch | None = None
+        self._interrupts = 0
+        if coverage.mechanism != "off":
+            self._watch = CellWatch(
+                lambda: shell.user_global_ns,
+                fallback=coverage.mechanism == "audit hook",
+                ignored=("/proc/", "/sys/"),
+                normalise=Places(os.getcwd()).normalise,
+            )
+            self._watch.start()
+
+    def begin(self) -> None:
+        """A cell is about to run."""
+        if self._watch is not None:
+            self._watch.begin()
+        self._interrupts = _interrupts()
+
+    def finish(self, source: str, transformed: str, status: str) -> dict[str, Any]:
+        """Return what is known about the cell that has ended.
+
+        ``transformed`` is its source as plain Python, from before it ran: what a line means may
+        depend on the names there are.
+        """
+
+        def transform(text: str) -> str:
+            return transformed if text == source else str(self._shell.transform_cell(text))
+
+        report = self._watch.finish(transformed) if self._watch is not None else {}
+        report["interrupts"] = _interrupts() - self._interrupts
+        return {
+            "source": source,
+            "code": code_hash(source, transform),
+            "status": status,
+            "report": report,
+        }
+
+
+def _interrupts() -> int:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_majflt + usage.ru_nivcsw
