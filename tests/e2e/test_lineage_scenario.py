@@ -204,7 +204,8 @@ def test_inputs_are_what_the_notebook_reads(first: Sequence[CellLineage]) -> Non
     assert seen("read hdf5") == {"./out/array.h5": (f"cell:{NUMBER['write hdf5']}",)}
     assert seen("write database") == {"./out/rows.sqlite": (f"cell:{NUMBER['create database']}",)}
     assert seen("read database") == {"./out/rows.sqlite": (f"cell:{NUMBER['write database']}",)}
-    assert seen("polars").keys() == {"./data/b.csv"}
+    # Polars also looks for what an earlier process of the same user may have left behind.
+    assert {name for name in seen("polars") if name.startswith(".")} == {"./data/b.csv"}
     assert seen("pandas").keys() == {"./data/a.csv", "./out/now.parquet"}
     assert seen("children").keys() == {
         "./data/part-1.txt",

@@ -24,8 +24,6 @@ State = Literal["ok", "limited", "off"]
 FEW_PROCESSES = 256
 """Below this many allowed processes, checkpoints soon compete with the user's own."""
 
-USER_NOTIFICATION_SINCE = (5, 9)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
@@ -281,34 +279,29 @@ def probe_subreaper(machine: Machine) -> Capability:
 
 
 def probe_audit(machine: Machine) -> Capability:
-    """Check whether system calls could be audited once lineage is recorded."""
+    """Try whether system calls can be audited, which is how inputs of cells are seen."""
     name = "system-call audit"
-    later = "the audit itself comes with lineage recording, which this version does not have"
     try:
-        actions = machine.read_text("/proc/sys/kernel/seccomp/actions_avail").split()
+        gave_up = machine.try_filter()
     except OSError as error:
         return Capability(
             name=name,
-            state="off",
-            detail=f"seccomp cannot be examined ({_reason(error)}); {later}",
-        )
-    if "user_notif" not in actions or _release(machine) < USER_NOTIFICATION_SINCE:
-        return Capability(
-            name=name,
-            state="off",
-            detail=f"this system has no seccomp user notification; {later}",
-            advice="Linux 5.9 or newer is needed",
-        )
-    if _is_filtered(machine):
-        return Capability(
-            name=name,
             state="limited",
-            detail=f"seccomp user notification exists, but this process is already under a filter, "
-            f"which may forbid it; {later}",
-            advice="allow the seccomp system call in the profile of the container",
+            detail=f"system calls cannot be audited here ({_reason(error)}): what child processes "
+            "and C libraries read is not seen, and such cells are marked incomplete",
+            advice="Linux 5.9 or newer is needed, not nested in another audited kernel; in a "
+            "container, allow the seccomp system call",
+        )
+    if gave_up:
+        return Capability(
+            name=name,
+            state="ok",
+            detail="every file that a cell reads is seen; programs that need extra rights (sudo, "
+            "ping, rootless containers) do not get them in cells",
+            advice="set CHEX_AUDIT=hook, if your cells need such programs",
         )
     return Capability(
-        name=name, state="ok", detail=f"seccomp user notification is available; {later}"
+        name=name, state="ok", detail="every file that a cell reads is seen, whoever reads it"
     )
 
 
@@ -399,20 +392,6 @@ def _examine(name: str, probe: Callable[[Machine], Capability], machine: Machine
 
 def _reason(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def _release(machine: Machine) -> tuple[int, ...]:
-    match = re.match(r"(\d+)\.(\d+)", machine.kernel_release())
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def _is_filtered(machine: Machine) -> bool:
-    try:
-        status = machine.read_text("/proc/self/status")
-    except OSError:
-        return True
-    match = re.search(r"^Seccomp:\s*(\d+)", status, re.MULTILINE)
-    return match is not None and match[1] != "0"
 
 
 def _limited_by(limits: MemoryLimits) -> str:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import errno
 import importlib.util
 import os
 import platform
 import resource
 import site
-import sys
 from pathlib import Path
 from typing import Protocol
 
 from chexpoint.cli.install import KERNEL_NAME
+from chexpoint.lineage import architecture, install
+
+# Exit codes of a child that tries the filter; the last one and beyond are error numbers.
+_GAVE_UP, _FAILED = 1, 2
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_GET_CHILD_SUBREAPER = 37
@@ -57,8 +61,8 @@ class Machine(Protocol):
     def kernel_spec(self) -> str | None:
         """Return the folder of the installed CHEX kernel spec, if Jupyter finds one."""
 
-    def kernel_release(self) -> str:
-        """Return the release of the running Linux, such as ``6.1.0-18-amd64``."""
+    def try_filter(self) -> bool:
+        """Put a child under the audit's filter; return whether that cost it its privileges."""
 
 
 class ThisMachine:
@@ -112,9 +116,22 @@ class ThisMachine:
 
         return KernelSpecManager().find_kernel_specs().get(KERNEL_NAME)
 
-    def kernel_release(self) -> str:
-        """Ask uname(2)."""
-        return platform.release() if sys.platform == "linux" else ""
+    def try_filter(self) -> bool:
+        """Fork a child that installs the filter and ends."""
+        arch = architecture()
+        if arch is None:
+            raise OSError(errno.ENOSYS, f"system calls of {platform.machine()} are not known")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(_GAVE_UP if install(arch).gave_up_privileges else 0)
+            except OSError as error:
+                os._exit(_FAILED + min(error.errno or 0, 255 - _FAILED))
+        _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code >= _FAILED or code < 0:
+            raise OSError(code - _FAILED, os.strerror(code - _FAILED))
+        return code == _GAVE_UP
 
 
 def _prctl(option: int, argument: object) -> None:

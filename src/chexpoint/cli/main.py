@@ -13,6 +13,7 @@ from chexpoint.cli.completion import CompletionCommand
 from chexpoint.cli.demo import DemoCommand
 from chexpoint.cli.doctor import DoctorCommand
 from chexpoint.cli.install import InstallCommand
+from chexpoint.cli.show import ShowCommand
 from chexpoint.errors import ChexError, InvalidValue, suggestion
 
 if TYPE_CHECKING:
@@ -28,7 +29,13 @@ EXIT_BROKEN_PIPE = 141
 
 def all_commands() -> list[Command]:
     """Return one instance of every verb, in alphabetical order."""
-    return [CompletionCommand(build_parser), DemoCommand(), DoctorCommand(), InstallCommand()]
+    return [
+        CompletionCommand(build_parser),
+        DemoCommand(),
+        DoctorCommand(),
+        InstallCommand(),
+        ShowCommand(),
+    ]
 
 
 def build_parser() -> argparse.ArgumentParser:

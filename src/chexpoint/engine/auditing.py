@@ -60,14 +60,18 @@ class Auditing:
             self._requests[step] = request
             self._auditor.begin(step)
         elif request.kind == "other":
-            self._auditor.aside(True)
+            self.aside(True)
+
+    def aside(self, on: bool) -> None:
+        """The worker does something of CHEX's own, or for a front end; or no longer."""
+        self._auditor.aside(on)
 
     def done(self, event: dict[str, Any]) -> list[Note]:
         """The worker has finished a request; return the files it changed, as they were before."""
         step = self._steps.pop(event["seq"], None)
         cell = event["cell"]
         if step is None:
-            self._auditor.aside(False)
+            self.aside(False)
         elif cell is None:
             self._requests.pop(step, None)
             self._auditor.discard()
@@ -91,6 +95,7 @@ class Auditing:
 
     def forked(self, checkpoint: CheckpointId) -> None:
         self._trail.mark(checkpoint)
+        self.aside(False)
 
     def adopted(self, checkpoint: CheckpointId, pid: int) -> None:
         """A process restored from a checkpoint is the worker now."""

@@ -36,6 +36,7 @@ from chexpoint.engine import proc
 from chexpoint.engine.descriptors import open_descriptors, privatize
 from chexpoint.engine.shared_memory import copy_shared_memory
 from chexpoint.engine.wire import Link
+from chexpoint.lineage import CHECKPOINT_NAME
 
 _ALL_SIGNALS = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}
 # Under memory pressure the system ends checkpoints first, never the user's work.
@@ -53,6 +54,8 @@ class Fork:
     lost: list[str]
     """In the new process: what it could not keep, in words."""
     has_shared_memory: bool = False
+    name: bytes = b""
+    """What the process is called when it is live."""
 
 
 def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
@@ -72,13 +75,18 @@ def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
     """
     shares = has_shared_memory or any(True for _ in open_descriptors(keep))
     settled = _Settled() if shares else None
+    name = proc.name()
+    # Named from its first moment, so that the audit can tell it from the user's own processes.
+    proc.set_name(CHECKPOINT_NAME)
     try:
         middle = _fork()
     except OSError:
+        proc.set_name(name)
         if settled is not None:
             settled.abandon()
         raise
     if middle:
+        proc.set_name(name)
         if settled is not None and not settled.wait():
             _reap(middle)
             raise OSError(errno.ECHILD, "the checkpoint could not be made independent")
@@ -96,7 +104,7 @@ def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
             os._exit(0)
     except BaseException:
         die()
-    return Fork(middle, is_new=True, lost=lost, has_shared_memory=has_shared_memory)
+    return Fork(middle, is_new=True, lost=lost, has_shared_memory=has_shared_memory, name=name)
 
 
 class _Settled:
@@ -206,7 +214,7 @@ def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -
     gc.disable()  # a collection would copy every page that holds an object
     oom_score = _set_oom_score(_OOM_SCORE_FROZEN)
     control = Link.from_fd(control_fd)
-    lost = fork.lost
+    lost, name = fork.lost, fork.name
     while True:
         _wait_for_parent(supervisor, fork.middle)
         control.command(event="frozen", pid=os.getpid(), lost=lost)
@@ -227,6 +235,7 @@ def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -
                 middle = fork.middle
         control.close()
         _set_oom_score(oom_score)
+        proc.set_name(name)
         if collecting:
             gc.enable()
         return Wake(link_fd=packet.fds[0], kept=kept, lost=lost, middle=middle)

@@ -16,6 +16,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 PR_SET_PDEATHSIG = 1
+_PR_SET_NAME, _PR_GET_NAME = 15, 16
 PR_SET_CHILD_SUBREAPER = 36
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,6 +25,18 @@ libc = ctypes.CDLL(None, use_errno=True)
 def prctl(option: int, value: int) -> bool:
     """Set a process attribute; return whether the system allowed it."""
     return bool(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0)
+
+
+def name() -> bytes:
+    """Return what this thread is called in lists of processes."""
+    buffer = ctypes.create_string_buffer(16)
+    libc.prctl(_PR_GET_NAME, buffer, 0, 0, 0)
+    return buffer.value
+
+
+def set_name(text: bytes) -> None:
+    """Call this thread something else; at most 15 bytes are kept."""
+    libc.prctl(_PR_SET_NAME, ctypes.create_string_buffer(text), 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

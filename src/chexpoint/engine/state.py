@@ -217,6 +217,8 @@ class EngineState:
                     self._do(ev.Dispatch(item))
             elif item.op == "checkpoint":
                 self._fork(item)
+            elif item.op == "lineage":
+                self._do(ev.TellLineage(item))
             elif item.op == "call":
                 self.doing = Calling(item)
                 self._do(ev.Call(item.args))
@@ -236,8 +238,8 @@ class EngineState:
             match ask.op:
                 case "status":
                     self._do(ev.Answer(ask, self.status()))
-                case "lineage":
-                    self._do(ev.TellLineage(ask))
+                case "lineage" if ask.from_cell:
+                    self._do(ev.TellLineage(ask))  # up to the cell before
                 case "auto":
                     self.auto = ask.args["mode"]
                     self._do(ev.Answer(ask, self.auto))
@@ -252,7 +254,7 @@ class EngineState:
                         raise InvalidValue(f"checkpoint {checkpoint.id} is being restored")
                     self._evict(checkpoint.id)
                     self._do(ev.Answer(ask, checkpoint))
-                case "checkpoint" | "restore" | "take" | "call":
+                case "checkpoint" | "restore" | "take" | "call" | "lineage":
                     self._check_ask(ask)
                     if isinstance(self.doing, Stopping):
                         raise WorkerDied("the engine is ending")

@@ -239,9 +239,11 @@ class Supervisor:
                 self._auditing.forked(event["checkpoint"])
                 self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
             case "refused":
+                self._auditing.aside(False)
                 reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
                 self._handle(ev.Refused(event["checkpoint"], reasons))
             case "returned":
+                self._auditing.aside(False)
                 self._handle(ev.CallReturned(event["result"]))
             case "exit":
                 self._handle(ev.ShutdownAsked())
@@ -360,6 +362,7 @@ class Supervisor:
                 case ev.Drop(checkpoint):
                     self._drop(checkpoint)
                 case ev.Call(args):
+                    self._auditing.aside(True)
                     self._command(do="call", args=args)
                 case ev.Abort(request):
                     self._front.abort(request)
@@ -409,6 +412,7 @@ class Supervisor:
     def _fork(self, checkpoint: CheckpointId) -> None:
         mine, theirs = Link.pair()
         self._controls[checkpoint] = mine
+        self._auditing.aside(True)
         self._command([theirs.sock.detach()], do="fork", checkpoint=checkpoint)
 
     def _thaw(self, checkpoint: CheckpointId, keep: bool) -> None:

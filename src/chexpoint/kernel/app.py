@@ -9,6 +9,7 @@ from chexpoint.engine import EngineState, Spawner, Supervisor, settings_from
 from chexpoint.kernel.connection import read_connection_file
 from chexpoint.kernel.sockets import bind
 from chexpoint.kernel.zmq_front import ZmqFront
+from chexpoint.project import Project, Recorder
 
 
 def run(connection_file: str, spawner: Spawner) -> None:
@@ -24,6 +25,8 @@ def run(connection_file: str, spawner: Spawner) -> None:
         missing=settings.missing,
         can_fork=settings.can_fork,
     )
-    supervisor = Supervisor(state, spawner)
+    recorder = Recorder(Project.at(os.getcwd()))
+    supervisor = Supervisor(state, spawner, record=recorder.record)
     supervisor.start()
     supervisor.run(front)
+    recorder.close()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
+    from chexpoint.lineage.processes import CHECKPOINT_NAME
     from chexpoint.lineage.records import default_cache_folder
     from chexpoint.lineage.seccomp import Installed, install
     from chexpoint.lineage.syscalls import architecture
@@ -41,6 +42,7 @@ _HOME = {
     "equality": ("Tolerance", "differences", "equal_states", "lineage_digest", "strict_digest"),
     "picture": ("lineage_svg",),
     "places": ("Places",),
+    "processes": ("CHECKPOINT_NAME",),
     "records": ("default_cache_folder",),
     "seccomp": ("Installed", "install"),
     "syscalls": ("architecture",),
@@ -58,6 +60,7 @@ def __getattr__(name: str) -> "Any":
 
 
 __all__ = [
+    "CHECKPOINT_NAME",
     "Audited",
     "Auditor",
     "Cell",

@@ -253,7 +253,7 @@ class Auditor:
             if calls is not None:
                 process = calls.processes.find(call[1])
                 if process is None:
-                    process = calls.processes.add(call[1], in_cell=self._files.log.has_begun)
+                    process = calls.processes.add(call[1])
                 if not (process.is_ours or (self._is_aside and process is calls.processes.worker)):
                     verdict = calls.handle(process, call)
         except Exception as error:

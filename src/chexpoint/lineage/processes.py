@@ -13,6 +13,8 @@ import re
 _PYTHON = re.compile(rb"(^|/)(python|pypy)[0-9.]*$")
 _SHORT, _LONG = 256, 4096
 WORKER = "0"
+CHECKPOINT_NAME = b"chex-checkpoint"
+"""What the system calls processes that are checkpoints, or become them."""
 
 
 class Process:
@@ -117,20 +119,18 @@ class Processes:
         """Return the process of a thread, if it was seen before."""
         return self._by_thread.get(thread)
 
-    def add(self, thread: int, *, in_cell: bool) -> Process:
-        """Return the process of a thread that is seen for the first time.
-
-        Between cells the user's code does not run, so a new child of the worker is ours.
-        """
+    def add(self, thread: int) -> Process:
+        """Return the process of a thread that is seen for the first time."""
         if os.path.exists(f"/proc/{self._worker.pid}/task/{thread}"):
             process = self._worker
         else:
-            pid, parent = _family(thread)
-            known = self._by_thread.get(pid)
-            of = self._by_thread.get(parent, self._worker)
-            process = known or self._new(pid, of)
-            if known is None and not in_cell:
-                process.is_ours = of is self._worker or of.is_ours
+            name, pid, parent = _family(thread)
+            if name == CHECKPOINT_NAME:
+                process = Process("", pid)
+                process.is_ours = True
+            else:
+                known = self._by_thread.get(pid)
+                process = known or self._new(pid, self._by_thread.get(parent, self._worker))
             self._by_thread[pid] = process
         self._by_thread[thread] = process
         return process
@@ -178,15 +178,16 @@ class Processes:
             self._worker.children = 0
 
 
-def _family(thread: int) -> tuple[int, int]:
-    """Return the process of a thread and its parent."""
-    pid, parent = thread, 0
+def _family(thread: int) -> tuple[bytes, int, int]:
+    """Return the name and the process of a thread, and its parent."""
+    name, pid, parent = b"", thread, 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{thread}/status", "rb") as file:
             status = file.read()
+        name = status.split(b"\n", 1)[0].partition(b"\t")[2]
         pid = int(status.split(b"\nTgid:", 1)[1].split(None, 1)[0])
         parent = int(status.split(b"\nPPid:", 1)[1].split(None, 1)[0])
-    return pid, parent
+    return name, pid, parent
 
 
 def _is_alive(pid: int) -> bool:

@@ -50,6 +50,7 @@ SESSION_VARIABLES = frozenset(
         "LINES",
         "LS_COLORS",
         "OLDPWD",
+        "PATH",
         "PWD",
         "SESSION_MANAGER",
         "SHLVL",
@@ -64,7 +65,10 @@ SESSION_VARIABLES = frozenset(
         "XDG_VTNR",
     }
 )
-"""Variables that belong to a login, a terminal or a window, not to the work: never inputs."""
+"""Variables that belong to a login, a terminal or a window, not to the work: never inputs.
+
+PATH is one of them: the programs that are found along it are seen when they run.
+"""
 
 SESSION_PREFIXES = (
     "CHEX_",

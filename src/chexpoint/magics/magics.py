@@ -13,9 +13,19 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from chexpoint.engine import PLAIN
-from chexpoint.errors import ChexError
+from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.magics.lineage_view import LineageView
 from chexpoint.magics.status_view import StatusView
-from chexpoint.model import Status, format_size, parse_size, status_from_json, to_json
+from chexpoint.model import (
+    CellLineage,
+    Status,
+    format_size,
+    lineage_from_json,
+    parse_size,
+    status_from_json,
+    to_json,
+)
+from chexpoint.project import Project
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -133,6 +143,32 @@ class ChexMagics(Magics):
         else:
             display(StatusView(status, hazards))
 
+    @magic_arguments()
+    @argument(
+        "node",
+        nargs="?",
+        help="the number of a cell, 3 or [3], or at least four digits of its node; without it, the"
+        " cell before this one",
+    )
+    @argument("--json", action="store_true", help="print it for a program")
+    @line_magic
+    def chex_lineage(self, line: str) -> None:
+        """Show what a cell read and wrote, and the path that led to it.  Example::
+
+        %chex_lineage
+        %chex_lineage 3
+        """
+        args = parse_argstring(self.chex_lineage, line)
+        path = tuple(lineage_from_json(data) for data in self._ask("lineage"))
+        try:
+            path, node = _find(path, args.node)
+        except ChexError as error:
+            raise UsageError(str(error)) from None
+        if args.json:
+            print(json.dumps(to_json(node)))
+        else:
+            display(LineageView(path, node))
+
     # ------------------------------------------------------------ engine
 
     def _restore(self, args: Any) -> None:
@@ -179,6 +215,25 @@ class ChexMagics(Magics):
         except UsageError:
             return []
         return [c.name or c.id for c in checkpoints if not c.bad]
+
+
+def _find(
+    path: tuple[CellLineage, ...], ref: str | None
+) -> tuple[tuple[CellLineage, ...], CellLineage]:
+    """Return the cell that is meant, and the path to it: of the live state, else as recorded."""
+    if ref is None:
+        if not path:
+            raise InvalidValue("no cell has led to this state yet: run one first")
+        return path, path[-1]
+    word = ref.strip("[]")
+    for at in range(len(path), 0, -1):
+        cell = path[at - 1]
+        is_digits = len(word) >= 4 and cell.node.startswith(word.lower())
+        if word == str(cell.execution_count) or is_digits:
+            return path[:at], cell
+    project = Project.find(os.getcwd())
+    found = project.node(ref)
+    return project.path_to(found), found
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -41,7 +41,8 @@ class StatusView:
             f"checkpoints: {len(status.checkpoints)} hold {format_size(status.held_bytes)}"
             f" of {format_size(status.budget_bytes)}; automatic: {status.auto}"
         )
-        lines = [live, held]
+        audit = f"audit: {status.audit}" + (f" ({status.audit_note})" if status.audit_note else "")
+        lines = [live, held, audit]
         lines += [f"in the way of a checkpoint now: {hazard}" for hazard in self._hazards]
         lines += [f"last checkpoint refused: {hazard}" for hazard in status.refused]
         lines += [f"missing here: {text}" for text in status.missing]
