@@ -28,8 +28,8 @@ _MOST_ARGUMENTS = 16
 # Sockets of the system's own services, which say nothing about results.
 _SERVICES = ("nscd", "systemd", "dbus", "X11", "pulse", "pipewire", "wayland", "gnupg", "/pymp-")
 
-Sight = tuple[Process, Folder, bytes]
-"""A read to be looked at once it is let go: who, and what."""
+Sight = tuple[Process, Folder, bytes, int]
+"""A read to be looked at once it is let go: who, what, and how."""
 
 
 class Calls:
@@ -67,8 +67,8 @@ class Calls:
 
     def look(self, sight: Sight) -> None:
         """Look at what a call reads that has been let go."""
-        process, folder, name = sight
-        listed = self._files.read(process.name, folder, name)
+        process, folder, name, flags = sight
+        listed = self._files.read(process.name, folder, name, flags)
         if listed is not None and process.import_folder == os.fsencode(listed):
             process.unread_list = listed
 
@@ -122,7 +122,7 @@ class Calls:
         if flags & os.O_PATH or flags & _TMPFILE == _TMPFILE:
             return None  # nothing is read, or the file has no name
         if not changes:
-            return process, folder, name
+            return process, folder, name, flags
         return self._files.open_to_change(process.name, folder, name, flags, thread)
 
     def _who_listed(self, process: Process, folder: Folder, name: bytes) -> None:

@@ -53,6 +53,9 @@ class CellLog:
         """Who listed a folder, and what it saw."""
         self.writes: dict[str, Signature | None] = {}
         """What each changed path was before its first change; None if it was not there."""
+        self.moved: set[str] = set()
+        """New names of files that were there before the cell: reading them is no reading of one's
+        own."""
         self.notes: list[Note] = []
         self.outcomes: dict[str, Outcome] = {}
         self.peers: dict[str, str] = {}

@@ -6,6 +6,7 @@ Everything here is quick; whatever may take time is a `Job` for a thread.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -103,7 +104,9 @@ class Files:
 
     # ------------------------------------------------------------ reading
 
-    def read(self, who: str, folder: Folder, name: bytes) -> str | None:
+    def read(
+        self, who: str, folder: Folder, name: bytes, flags: int = os.O_DIRECTORY
+    ) -> str | None:
         """Note that a path is opened for reading; return it if it is a folder, now listed."""
         for _ in range(_MAX_LINKS):
             if folder.kind is not Kind.DATA:
@@ -122,7 +125,7 @@ class Files:
                 self._cannot_read(who, os.fsdecode(raw), error)
                 return None
             if not stat.S_ISLNK(info.st_mode):
-                return self._read_entry(who, raw, os.fsdecode(raw), info)
+                return self._read_entry(who, raw, info, flags)
             folder, name = self.folders.follow(folder, name)
         return None
 
@@ -131,15 +134,18 @@ class Files:
             is_absent = error.errno in {errno.ENOENT, errno.ENOTDIR}
             self.log.word(who, path, "absent" if is_absent else "unreadable")
 
-    def _read_entry(self, who: str, raw: bytes, path: str, info: os.stat_result) -> str | None:
+    def _read_entry(self, who: str, raw: bytes, info: os.stat_result, flags: int) -> str | None:
+        path = os.fsdecode(raw)
         if stat.S_ISREG(info.st_mode):
-            if path in self.log.writes:
+            if path in self.log.writes and path not in self.log.moved:
                 self.log.did(who, "read own", path)
-            elif path.startswith("/etc/") and self.places.is_system_file(path):
+            elif self.places.is_system_file(path):
                 self.log.environment_reads += 1
             else:
                 self.read_file(who, raw, path, signature_of(info))
         elif stat.S_ISDIR(info.st_mode):
+            if not flags & os.O_DIRECTORY and self._has_changed_in(path):
+                return None  # to have its changes reach the disk, as databases do
             try:
                 found = listing(raw)
             except OSError:
@@ -149,6 +155,10 @@ class Files:
         else:
             self.log.word(who, path, special_word(info.st_mode))
         return None
+
+    def _has_changed_in(self, folder: str) -> bool:
+        start = folder + "/"
+        return any(path.startswith(start) for path in self.log.writes)
 
     def _read_source(self, who: str, folder: Folder, name: bytes) -> None:
         """A compiled file is read: its source counts, whether or not Python looks at it."""
@@ -236,13 +246,11 @@ class Files:
             self.written.append((path, before))
         self.log.wrote(who, op, path, None if before is None else signature_of(before))
 
-    def _change_far(self, who: str, op: str, path: str) -> Job | None:
-        job = self._pending.get(path)
-        if job is not None and not job.reading.digest:
-            wait_for(job)
-            return job
-        self.log.wrote(who, op, path, None)
-        return None
+    def _change_far(self, who: str, op: str, folder: Folder, name: bytes) -> Job | None:
+        job = self._blocked(folder, name)
+        if job is None:
+            self.log.wrote(who, op, folder.text(name), None)
+        return job
 
     def _must_wait(self, signature: Signature) -> Job | None:
         """Return the job that must end before a file may change: the cell has read it."""
@@ -262,7 +270,7 @@ class Files:
             raw = folder.prefix + name
             path = os.fsdecode(raw)
             if folder.far:
-                return self._change_far(who, "write", path)
+                return self._change_far(who, "write", folder, name)
             try:
                 info = os.lstat(raw)
             except OSError:
@@ -290,7 +298,7 @@ class Files:
         access = flags & os.O_ACCMODE
         is_read = access == os.O_RDONLY and not flags & os.O_TRUNC
         if is_read or not stat.S_ISREG(info.st_mode):
-            self._read_entry(who, raw, path, info)
+            self._read_entry(who, raw, info, flags)
             return None
         signature = signature_of(info)
         job = self._must_wait(signature)
@@ -339,7 +347,7 @@ class Files:
             return None
         path = folder.text(name)
         if folder.far:
-            return self._change_far(who, "delete", path)
+            return self._change_far(who, "delete", folder, name)
         try:
             info = os.lstat(folder.prefix + name)
         except OSError:
@@ -368,7 +376,11 @@ class Files:
         """Note that a file is about to get a second name."""
         if self._is_no_data(*new) or not os.path.lexists(old[0].prefix + old[1]):
             return None
-        return self._replace(who, "link", *new)
+        job = self._blocked(*new)
+        if job is None:
+            self._note_move(old, new)
+            self._replace(who, "link", *new)
+        return job
 
     def rename(self, who: str, old: Where, new: Where) -> Job | None:
         """Note that something is about to get another name."""
@@ -378,28 +390,44 @@ class Files:
             return None
         if not old[0].far and not os.path.lexists(old[0].prefix + old[1]):
             return None  # the call will fail
-        is_folder = not old[0].far and os.path.isdir(old[0].prefix + old[1])
-        job = self._replace(who, "rename", *old) or self._replace(who, "rename", *new)
-        if job is None and is_folder:
-            self._move_folder(source, target)
+        job = self._blocked(*old) or self._blocked(*new)
+        if job is None:
+            self._note_move(old, new)
+            self._replace(who, "rename", *old)
+            self._replace(who, "rename", *new)
+            if not old[0].far and os.path.isdir(old[0].prefix + old[1]):
+                self._move_folder(source, target)
         return job
 
-    def _replace(self, who: str, op: str, folder: Folder, name: bytes) -> Job | None:
-        path = folder.text(name)
+    def _note_move(self, old: Where, new: Where) -> None:
+        source, target = old[0].text(old[1]), new[0].text(new[1])
+        if source not in self.log.writes or source in self.log.moved:
+            self.log.moved.add(target)
+        else:
+            self.log.moved.discard(target)
+
+    def _blocked(self, folder: Folder, name: bytes) -> Job | None:
+        """Return the job that must end before a name may change its meaning."""
         if folder.far:
-            return self._change_far(who, op, path)
+            job = self._pending.get(folder.text(name))
+            if job is None or job.reading.digest:
+                return None
+            wait_for(job)
+            return job
         try:
-            info = os.lstat(folder.prefix + name)
+            return self._must_wait(signature_of(os.lstat(folder.prefix + name)))
         except OSError:
-            self.change(who, op, path, None)
             return None
-        signature = signature_of(info)
-        job = self._must_wait(signature)
-        if job is None:
-            if not stat.S_ISREG(info.st_mode):
-                self.folders.forget()
-            self.change(who, op, path, info)
-        return job
+
+    def _replace(self, who: str, op: str, folder: Folder, name: bytes) -> None:
+        path = folder.text(name)
+        info = None
+        if not folder.far:
+            with contextlib.suppress(OSError):
+                info = os.lstat(folder.prefix + name)
+                if not stat.S_ISREG(info.st_mode):
+                    self.folders.forget()
+        self.change(who, op, path, info)
 
     def _move_folder(self, old: str, new: str) -> None:
         """What was written into a folder moves with it."""

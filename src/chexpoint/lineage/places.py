@@ -98,7 +98,18 @@ _SYSTEM_FILES = re.compile(
     r"|host\.conf|gai\.conf|mime\.types|inputrc|protocols|services|os-release|debian_version"
     r"|lsb-release|bash\.bashrc|profile|environment|locale\.(alias|gen|conf)|machine-id|shells"
     r"|login\.defs|papersize|magic|krb5\.conf|odbc[^/]*|issue|fstab|mtab|gitconfig|python3[^/]*)"
-    r"|.*/pyvenv\.cfg|.*/\.(python_history|inputrc|editrc|bashrc|bash_profile|profile|bash_logout)"
+)
+_SYSTEM_NAMES = frozenset(
+    (
+        "pyvenv.cfg",
+        ".bash_logout",
+        ".bash_profile",
+        ".bashrc",
+        ".editrc",
+        ".inputrc",
+        ".profile",
+        ".python_history",
+    )
 )
 _SKIPPED_NAMES = ("__pycache__", ".chex", ".ipynb_checkpoints")
 # Names that Python, joblib and others draw by lot, in folders made for that.
@@ -160,7 +171,9 @@ class Places:
 
     def is_system_file(self, path: str) -> bool:
         """Return whether a single file beside data belongs to the system."""
-        return _SYSTEM_FILES.fullmatch(path) is not None
+        if path.startswith("/etc/"):
+            return _SYSTEM_FILES.fullmatch(path) is not None
+        return path.rpartition("/")[2] in _SYSTEM_NAMES
 
     def name(self, path: str) -> str:
         """Return how a file (its real path) is called, whoever runs the notebook, and where."""
