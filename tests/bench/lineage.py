@@ -85,9 +85,16 @@ def cpu_of(engine: Engine, meter: Meter, source: str) -> float:
     engine.lineage()
     before = meter.seconds()
     checked(engine, source)
-    engine.lineage()
-    used = meter.seconds() - before
+    used = seconds_until_known(engine, meter) - before
     return used + float(checked(engine, "print(_children())")) - children
+
+
+def seconds_until_known(engine: Engine, meter: Meter) -> float:
+    """Return the CPU time until the lineage is known, without that of asking for all of it."""
+    engine.lineage()
+    known = meter.seconds()
+    engine.lineage()
+    return known - (meter.seconds() - known)
 
 
 # ---------------------------------------------------------------- rounds
@@ -141,7 +148,6 @@ def cell_row(
     bar: float | None,
     *,
     setup: str = EMPTY,
-    before_each: Callable[[], None] = lambda: None,
 ) -> Row:
     """CPU time of a cell in two long-lived engines."""
     used: dict[str, list[float]] = {name: [] for name in MODES}
@@ -151,14 +157,20 @@ def cell_row(
         for engine in pair.values():
             checked(engine, setup)
         for name in in_turns(rounds):
-            before_each()
             empty[name].append(cpu_of(pair[name], meters[name], EMPTY))
             used[name].append(cpu_of(pair[name], meters[name], source))
     return row(less_empty(used, empty), bar)
 
 
-def import_row(folder: Path, source: str, rounds: int, bar: float) -> Row:
-    """CPU time of an import, each time in a fresh engine."""
+def fresh_row(
+    folder: Path,
+    source: str,
+    rounds: int,
+    bar: float,
+    *,
+    before_each: Callable[[], None] = lambda: None,
+) -> Row:
+    """CPU time of a cell, each time in a fresh engine."""
     used: dict[str, list[float]] = {name: [] for name in MODES}
     empty: dict[str, list[float]] = {name: [] for name in MODES}
     for name in in_turns(rounds):
@@ -167,6 +179,7 @@ def import_row(folder: Path, source: str, rounds: int, bar: float) -> Row:
             checked(engine, CHILDREN)
             for _ in range(3):
                 empty[name].append(cpu_of(engine, meter, EMPTY))
+            before_each()
             used[name].append(cpu_of(engine, meter, source))
     return row(less_empty(used, empty), bar)
 
@@ -179,11 +192,11 @@ def compute(folder: Path, quick: bool) -> Row:
 
 
 def import_pandas(folder: Path, quick: bool) -> Row:
-    return import_row(folder, "import pandas", 3 if quick else 10, 1.10)
+    return fresh_row(folder, "import pandas", 3 if quick else 10, 1.10)
 
 
 def import_torch(folder: Path, quick: bool) -> Row:
-    return import_row(folder, "import torch", 3 if quick else 8, 1.10)
+    return fresh_row(folder, "import torch", 3 if quick else 8, 1.10)
 
 
 def processes(folder: Path, quick: bool) -> Row:
@@ -214,7 +227,7 @@ def small_files(folder: Path, quick: bool) -> Row:
             os.utime(small / str(n), (stamp, stamp))
 
     cell = f"for n in range({count}): open(f'small/{{n}}', 'rb').read()"
-    return cell_row(folder, cell, 3 if quick else 10, 4.5, before_each=touch)
+    return fresh_row(folder, cell, 3 if quick else 10, 4.5, before_each=touch)
 
 
 def large_file(folder: Path, quick: bool) -> Row:
@@ -261,8 +274,7 @@ def notebooks(folder: Path, quick: bool) -> Row:
                 for cell in cells:
                     checked(engine, cell)
                     meter.seconds()  # before a restore ends the worker
-                engine.lineage()
-                total += meter.seconds() - before
+                total += seconds_until_known(engine, meter) - before
         times[name].append(total)
     return row(times, 1.05)
 

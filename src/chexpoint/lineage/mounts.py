@@ -41,21 +41,26 @@ def read_far_mounts() -> frozenset[bytes]:
 def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:
     """Return the real path of an absolute folder, and whether it is far.
 
-    Like `os.path.realpath`, but never touches a far file system: from there on the path is taken
-    as it is written.
+    Like `os.path.realpath`, but never touches a far file system: as long as the path is on one, it
+    is taken as it is written.
     """
     rest = folder.split(b"/")[::-1]
-    done, links = b"", 0
+    done, mount, links = b"", b"", 0
     while rest:
         part = rest.pop()
         if part in {b"", b"."}:
             continue
         if part == b"..":
+            if done == mount:
+                mount = b""
             done = done.rpartition(b"/")[0]
             continue
         at = done + b"/" + part
-        if at in far:
-            return os.path.normpath(at + b"/" + b"/".join(rest[::-1])), True
+        if not mount and at in far:
+            mount = at
+        if mount:
+            done = at
+            continue
         try:
             target = os.readlink(at)
         except OSError:
@@ -67,4 +72,4 @@ def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:
         if target.startswith(b"/"):
             done = b""
         rest += target.split(b"/")[::-1]
-    return done or b"/", False
+    return done or b"/", bool(mount)

@@ -394,12 +394,12 @@ class _FileNotes:
         self._ignored = ignored
         self._opened: list[list[Any]] = []
         self._opaque: dict[str, None] = {}
+        self._calls_c = False
 
     def handlers(self) -> dict[str, Callable[[tuple[Any, ...], FrameType], None]]:
         """Return what to call for each audit event."""
         self._watch_spawn()
         ours: dict[str, Callable[[tuple[Any, ...]], None]] = {
-            "ctypes.dlopen": self._on_library,
             "os.exec": lambda args: self._on_program(args[0]),
             "os.fork": lambda _: self._on_child("a copy of this process"),
             "os.forkpty": lambda _: self._on_child("a copy of this process"),
@@ -426,7 +426,8 @@ class _FileNotes:
             # A checkpoint is a fork too.
             return lambda args, frame: None if _is_own(frame) else handle(args)
 
-        return {"open": self._on_open} | {event: unless_own(ours[event]) for event in ours}
+        with_frame = {"ctypes.dlopen": self._on_library, "open": self._on_open}
+        return with_frame | {event: unless_own(ours[event]) for event in ours}
 
     def add(self, operation: str, path: str, *rest: Any) -> None:
         """Take note of an operation."""
@@ -450,6 +451,8 @@ class _FileNotes:
             for name in _READ_OUTSIDE_PYTHON
             if name in sys.modules
         ]
+        if self._calls_c:
+            loaded.append("C functions may be called through ctypes: what they read is not known")
         return {"opaque": [*_drain(self._opaque), *loaded], "opened": opened}
 
     def _on_open(self, args: tuple[Any, ...], frame: FrameType) -> None:
@@ -528,13 +531,18 @@ class _FileNotes:
     def _on_child(self, name: str) -> None:
         self._opaque[f"a child process was started ({name}): what it read is not known"] = None
 
-    def _on_library(self, args: tuple[Any, ...]) -> None:
-        if args[0] is None:
+    def _on_library(self, args: tuple[Any, ...], frame: FrameType) -> None:
+        caller: FrameType | None = frame
+        while caller is not None and caller.f_globals.get("__name__") == "ctypes":
+            caller = caller.f_back
+        if caller is None or _is_own(caller):
             return
-        name = os.fsdecode(args[0])
-        if os.path.basename(name).startswith(_SYSTEM_LIBRARIES):
+        if not caller.f_code.co_filename.startswith((sys.prefix, sys.base_prefix, "<frozen")):
+            self._calls_c = True  # what it loads now it may call in any later cell
             return
-        if not name.startswith((sys.prefix, sys.base_prefix)):
+        name = os.fsdecode(args[0] or "")
+        is_system = os.path.basename(name).startswith(_SYSTEM_LIBRARIES)
+        if name and not is_system and not name.startswith((sys.prefix, sys.base_prefix)):
             self._opaque[f"{name} was loaded by ctypes: what it reads is not known"] = None
 
     def _watch_spawn(self) -> None:
