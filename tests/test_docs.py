@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import chexpoint.lineage
 from chexpoint.cli.capabilities import PROBES
 from chexpoint.cli.completion import Verb, verbs_of
 from chexpoint.cli.main import build_parser
+from chexpoint.model import EffectKind, InputKind
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -19,6 +24,8 @@ LINKED_PAGES = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md"]
 CLI = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
 MAGICS = (DOCS / "reference" / "magics.md").read_text(encoding="utf-8")
 ENVIRONMENT = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
+LINEAGE = (DOCS / "reference" / "lineage.md").read_text(encoding="utf-8")
+TOUR = (DOCS / "explanation" / "tour.md").read_text(encoding="utf-8")
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -29,6 +36,18 @@ def source_text() -> str:
     return "\n".join(
         path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))
     )
+
+
+def section_of(text: str, heading: str) -> str:
+    """Return what stands below a heading, up to the next one of its rank."""
+    rank = heading.split(maxsplit=1)[0]
+    return text.split(f"\n{heading}\n")[1].split(f"\n{rank} ", maxsplit=1)[0]
+
+
+def first_column(section: str) -> set[str]:
+    """Return the words in backquotes that the rows of a section's tables start with."""
+    cells = re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)
+    return {word for cell in cells for word in re.findall(r"`([^`]+)`", cell)}
 
 
 def names_of_magics(text: str) -> set[str]:
@@ -92,13 +111,59 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(there), target
 
 
-def test_the_tour_names_every_package_and_module_of_the_engine() -> None:
-    tour = (DOCS / "explanation" / "tour.md").read_text(encoding="utf-8")
-    package = ROOT / "src" / "chexpoint"
-    packages = {path.parent.name for path in package.glob("*/__init__.py")}
-    assert {name for name in packages if f"`chexpoint.{name}`" not in tour} == set()
-    modules = {path.name for path in (package / "engine").glob("[a-z]*.py")}
-    assert set(re.findall(r"`(\w+\.py)`", tour)) == modules
+def test_the_tour_names_every_package() -> None:
+    packages = {path.parent.name for path in (ROOT / "src" / "chexpoint").glob("*/__init__.py")}
+    assert {name for name in packages if f"`chexpoint.{name}`" not in TOUR} == set()
+
+
+@pytest.mark.parametrize(
+    ("package", "heading"), [("engine", "## Inside the engine"), ("lineage", "## Inside lineage")]
+)
+def test_the_tour_names_every_module(package: str, heading: str) -> None:
+    folder = ROOT / "src" / "chexpoint" / package
+    modules = {path.name for path in folder.glob("[a-z]*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", section_of(TOUR, heading))) == modules
+
+
+def test_every_mode_of_the_audit_is_documented() -> None:
+    assert first_column(section_of(ENVIRONMENT, "## Auditing")) == {
+        "CHEX_AUDIT",
+        "auto",
+        "hook",
+        "off",
+    }
+
+
+def test_every_kind_of_input_effect_and_hint_is_documented() -> None:
+    inputs = section_of(LINEAGE, "## Inputs").split("\n### ")[0]
+    assert first_column(inputs) == set(get_args(InputKind))
+    assert first_column(section_of(LINEAGE, "## Effects")) == set(get_args(EffectKind))
+    hints = set(re.findall(r"(?:\.hint\(|Hint\(\s*kind=)\"([\w-]+)\"", source_text()))
+    assert {"time", "own-input"} <= hints
+    assert first_column(section_of(LINEAGE, "## Hints")) == hints
+
+
+def test_every_word_that_stands_for_a_digest_is_documented() -> None:
+    documented = first_column(section_of(LINEAGE, "### Words instead of a digest"))
+    model = (ROOT / "src" / "chexpoint" / "model" / "lineage.py").read_text(encoding="utf-8")
+    described = model.split("Words instead of a digest:")[1].split('"""')[0]
+    assert documented == set(re.findall(r"``([^`]+)``", described))
+
+
+def test_the_names_of_lineage_are_there() -> None:
+    names = {row.partition("(")[0] for row in first_column(section_of(LINEAGE, "## In Python"))}
+    assert {"code_hash", "equal_states", "differences", "Tolerance"} <= names
+    assert {name for name in names if not hasattr(chexpoint.lineage, name)} == set()
+
+
+@pytest.mark.slow
+def test_the_example_of_lineage_prints_what_the_page_says() -> None:
+    section = section_of(LINEAGE, "## In Python")
+    (code, printed) = re.findall(r"^```(?:python)?\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout == printed
 
 
 def test_every_page_is_reached_from_the_index() -> None:

@@ -12,7 +12,15 @@ import pytest
 import chexpoint
 from chexpoint import errors
 
-PACKAGES = ["chexpoint", "chexpoint.cli", "chexpoint.engine", "chexpoint.magics", "chexpoint.model"]
+PACKAGES = [
+    "chexpoint",
+    "chexpoint.cli",
+    "chexpoint.engine",
+    "chexpoint.lineage",
+    "chexpoint.magics",
+    "chexpoint.model",
+    "chexpoint.project",
+]
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -82,7 +82,7 @@ def checked(engine: Engine, source: str) -> str:
 def cpu_of(engine: Engine, meter: Meter, source: str) -> float:
     """Return the CPU time of a cell, that of its children included, once its lineage is known."""
     children = float(checked(engine, "print(_children())"))
-    engine.lineage()
+    engine.lineage(last=0)
     before = meter.seconds()
     checked(engine, source)
     used = seconds_until_known(engine, meter) - before
@@ -91,9 +91,9 @@ def cpu_of(engine: Engine, meter: Meter, source: str) -> float:
 
 def seconds_until_known(engine: Engine, meter: Meter) -> float:
     """Return the CPU time until the lineage is known, without that of asking for all of it."""
-    engine.lineage()
+    engine.lineage(last=0)
     known = meter.seconds()
-    engine.lineage()
+    engine.lineage(last=0)
     return known - (meter.seconds() - known)
 
 
@@ -269,7 +269,7 @@ def notebooks(folder: Path, quick: bool) -> Row:
             with Engine(cwd=folder, env={"CHEX_AUDIT": MODES[name]}) as engine:
                 meter = Meter(engine)
                 checked(engine, EMPTY)
-                engine.lineage()
+                engine.lineage(last=0)
                 before = meter.seconds()
                 for cell in cells:
                     checked(engine, cell)

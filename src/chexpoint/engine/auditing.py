@@ -116,7 +116,7 @@ class Auditing:
         if path is None:
             return []
         asks, self._asks = self._asks, []
-        return [ev.Answer(ask, path) for ask in asks]
+        return [ev.Answer(ask, path[_start(len(path), ask) :]) for ask in asks]
 
     def concluded(self) -> list[tuple[ev.Request | None, str]]:
         """Record the lineages that are complete; return what users are to be told, and where."""
@@ -149,6 +149,11 @@ class Auditing:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )
+
+
+def _start(cells: int, ask: ev.Ask) -> int:
+    last = ask.args.get("last")
+    return 0 if last is None else max(0, cells - last)
 
 
 def _about_privileges(programs: Sequence[str]) -> str:

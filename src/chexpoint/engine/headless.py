@@ -202,12 +202,17 @@ class Engine:
     def status(self) -> Status:
         return status_from_json(self._ask("status"))
 
-    def lineage(self) -> tuple[CellLineage, ...]:
+    def lineage(self, *, last: int | None = None) -> tuple[CellLineage, ...]:
         """Return the lineage of each cell that led to the present state, from the root on.
 
         Waits until the digests of all inputs are known.
+
+        Parameters
+        ----------
+        last
+            Return so many of the last cells only.
         """
-        return tuple(lineage_from_json(data) for data in self._ask("lineage"))
+        return tuple(lineage_from_json(data) for data in self._ask("lineage", last=last))
 
     def set_budget(self, size_bytes: int) -> None:
         """Change the memory that checkpoints may hold together."""

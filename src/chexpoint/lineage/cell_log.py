@@ -187,15 +187,14 @@ class _Names:
         self._folders: dict[str, str] = {}
 
     def __call__(self, path: str) -> str:
-        head, slash, tail = path.rpartition("/")
-        if not slash or not head:
-            return path
+        head, _, tail = path.rpartition("/")
         folder = self._folders.get(head)
         if folder is None:
-            folder = self._folders[head] = self._places.name(head)
-        if folder[0] == "$" or folder.startswith("/dev/shm"):
+            folder = self._folders[head] = self._places.name(head) + "/" if head else "/"
+        # The base folders have names of their own, and some names are drawn by lot.
+        if folder[0] in "$/" or path in self._places.bases:
             return self._places.name(path)
-        return f"{folder}/{tail}" if path not in self._places.bases else self._places.name(path)
+        return folder + tail
 
 
 class _Inputs:

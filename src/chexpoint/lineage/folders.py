@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from chexpoint.lineage.mounts import read_far_mounts, resolve
+from chexpoint.lineage.mounts import FarMounts, resolve
 from chexpoint.lineage.places import Kind, Places
 
 _MOST = 50_000
@@ -32,21 +32,25 @@ class Folders:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._far = read_far_mounts()
+        self._far = FarMounts()
         self._known: dict[bytes, Folder] = {}
 
     def find(self, raw: bytes) -> Folder:
         """Return a folder by any absolute path to it."""
+        # A cell may itself start a file server, and then wait for it.
+        if self._far.have_changed():
+            self._known.clear()
         known = self._known.get(raw)
         return known if known is not None else self._add(raw)
 
     def _add(self, raw: bytes) -> Folder:
         if len(self._known) >= _MOST:
             self._known.clear()
-        real, is_far = resolve(raw, self._far)
+        far = self._far.points
+        real, is_far = resolve(raw, far)
         mount = b""
         if is_far:
-            mount = max((m for m in self._far if real == m or real.startswith(m + b"/")), key=len)
+            mount = max((m for m in far if real == m or real.startswith(m + b"/")), key=len)
         folder = Folder(real, self._places.kind(os.fsdecode(real)), mount)
         self._known[raw] = folder
         return folder
@@ -61,17 +65,20 @@ class Folders:
 
     def follow(self, folder: Folder, name: bytes) -> tuple[Folder, bytes]:
         """Return where the link of that name in a folder leads."""
-        real, _ = resolve(folder.prefix + name, self._far)
+        real, _ = resolve(folder.prefix + name, self._far.points)
         head, _, last = real.rpartition(b"/")
         return self.find(head), last
 
+    def far_at(self, folder: Folder, name: bytes) -> bytes:
+        """Return the far mount that an entry of a folder is on, or is; nothing if there is none."""
+        at = folder.prefix + name
+        return folder.far or (at if at in self._far.points else b"")
+
     def forget(self) -> None:
-        """Links, folders or mounts may have changed."""
+        """Links or folders may have changed."""
         self._known.clear()
 
     def look_at_mounts(self) -> None:
         """To be called at the start of each cell."""
-        far = read_far_mounts()
-        if far != self._far:
-            self._far = far
+        self._far.have_changed()
         self._known.clear()

@@ -11,12 +11,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from chexpoint.lineage.files import Files
+from chexpoint.lineage.files import Files, Where
 from chexpoint.lineage.fingerprint import Reading, Signature, signature_of
 from chexpoint.lineage.places import Kind
 from chexpoint.lineage.processes import WORKER
 
-_CHANGES = {"write", "append", "truncate", "delete", "folder"}
+_WRITES = {"write", "append", "truncate"}
+_CHANGES = {*_WRITES, "delete", "folder"}
 
 
 def add_report(files: Files, report: Mapping[str, Any]) -> None:
@@ -41,17 +42,28 @@ def _tuple(signature: list[int] | None) -> Signature | None:
 
 
 def _change(files: Files, op: str, path: str, before: Signature | None) -> None:
-    folder, name = files.folders.split(os.fsencode(path))
+    folder, name = _find(files, path, follow=op in _WRITES)
     if name != b"__pycache__" and folder.kind is Kind.DATA:
         files.log.wrote(WORKER, op, folder.text(name), before)
 
 
-def _read(files: Files, op: str, path: str, then: Signature | None) -> None:
+def _find(files: Files, path: str, *, follow: bool) -> Where:
     folder, name = files.folders.split(os.fsencode(path))
+    if follow and folder.kind is Kind.DATA and not folder.far:
+        return files.folders.follow(folder, name)
+    return folder, name
+
+
+def _read(files: Files, op: str, path: str, then: Signature | None) -> None:
+    folder, name = _find(files, path, follow=True)
     real = folder.text(name)
-    if folder.kind is not Kind.DATA or folder.far or then is None:
+    if folder.kind is not Kind.DATA or folder.far:
         if folder.kind is not Kind.IGNORED:
             files.read(WORKER, folder, name)
+    elif then is None:
+        # Not what is there by now: the cell may have made it since.
+        if real not in files.log.writes and not files.places.is_system_file(real):
+            files.log.word(WORKER, real, "absent")
     elif real in files.log.writes and op != "rdwr":
         files.log.did(WORKER, "read own", real)
     elif _now(path) == then:

@@ -6,8 +6,11 @@ thread of their own.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import select
+import weakref
 
 _FAR = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "autofs", "beegfs", "ceph"}
 _FAR |= {"glusterfs", "lustre", "gpfs", "ncpfs", "ocfs2", "orangefs", "virtiofs", "davfs"}
@@ -29,13 +32,29 @@ def far_mounts(mountinfo: bytes) -> frozenset[bytes]:
     return frozenset(found)
 
 
-def read_far_mounts() -> frozenset[bytes]:
-    """Return the far mounts of this process; none if it cannot tell."""
-    try:
+class FarMounts:
+    """The far mounts of this process; none if it cannot tell."""
+
+    def __init__(self) -> None:
+        self.points: frozenset[bytes] = frozenset()
+        self._poll = select.poll()
+        with contextlib.suppress(OSError):
+            self._fd = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, self._fd)
+            self._poll.register(self._fd, select.POLLPRI)
+            self._read()
+
+    def have_changed(self) -> bool:
+        """Return whether anything was mounted since the last call; asked for each folder."""
+        if not self._poll.poll(0):
+            return False
+        before = self.points
+        self._read()
+        return self.points != before
+
+    def _read(self) -> None:
         with open("/proc/self/mountinfo", "rb") as file:
-            return far_mounts(file.read())
-    except OSError:
-        return frozenset()
+            self.points = far_mounts(file.read())
 
 
 def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:

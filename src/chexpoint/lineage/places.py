@@ -133,8 +133,7 @@ class Places:
         self.project = os.path.realpath(project)
         self.tmp = os.path.realpath(tmp or tempfile.gettempdir())
         self.home = os.path.realpath(home or os.path.expanduser("~"))
-        self._bases = [(self.project, "."), (self.tmp, "$TMP"), (self.home, "~")]
-        self._bases = [(base, name) for base, name in self._bases if base != "/"]
+        self._bases = _deepest_first([(self.project, "."), (self.tmp, "$TMP"), (self.home, "~")])
         self.bases = frozenset(base for base, _ in self._bases)
         self._ignored = {os.path.realpath(path) for path in ignored}
         self._ignored.update(os.path.join(self.home, path) for path in _HOME_IGNORED)
@@ -154,7 +153,8 @@ class Places:
             return Kind.DATA
         found = Kind.DATA
         at = folder
-        while at not in {"/", ""}:
+        # Wherever the project is, its files are data.
+        while at not in {self.project, "/", ""}:
             if at in self._ignored:
                 return Kind.IGNORED
             parent, _, name = at.rpartition("/")
@@ -189,9 +189,15 @@ class Places:
 
     def normalise(self, text: str) -> str:
         """Return a value, such as that of a variable, with the folders in it named alike."""
-        for base, name in (*self._bases, (sys.prefix, "$PREFIX")):
-            text = re.sub(re.escape(base) + r"(?=[/:;]|$)", name, text)
+        for base, name in _deepest_first([*self._bases, (sys.prefix, "$PREFIX")]):
+            text = re.sub(r"(?<![\w.-])" + re.escape(base) + r"(?=[/:;]|$)", name, text)
         return text
+
+
+def _deepest_first(bases: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the folders in the order in which names are to be relative to them."""
+    kept = [(base, name) for base, name in bases if base != "/"]
+    return sorted(kept, key=lambda entry: -len(entry[0]))
 
 
 def listed_names(names: Iterable[bytes]) -> list[bytes]:

@@ -12,6 +12,10 @@ import re
 
 _PYTHON = re.compile(rb"(^|/)(python|pypy)[0-9.]*$")
 _SHORT, _LONG = 256, 4096
+# A known process costs a descriptor: when there are so many, look for dead ones.
+_MANY = 64
+# Options of Python that take a value, in the same word or the next.
+_WITH_VALUE = b"WX"
 WORKER = "0"
 CHECKPOINT_NAME = b"chex-checkpoint"
 """What the system calls processes that are checkpoints, or become them."""
@@ -86,6 +90,10 @@ class Process:
             found.append(text)
         return found
 
+    def look_at_root(self) -> None:
+        """See whether it sees other file systems than we do."""
+        self.root = b"" if _sees_what_we_see(self.pid) else b"/proc/%d/root" % self.pid
+
     def forget_memory(self) -> None:
         if self.mem >= 0:
             os.close(self.mem)
@@ -97,6 +105,7 @@ class Processes:
 
     def __init__(self) -> None:
         self._by_thread: dict[int, Process] = {}
+        self._many = _MANY
         self._worker = Process(WORKER, 0)
         self.import_folder = b""
         """The folder that the worker's imports look into first."""
@@ -117,10 +126,16 @@ class Processes:
 
     def find(self, thread: int) -> Process | None:
         """Return the process of a thread, if it was seen before."""
-        return self._by_thread.get(thread)
+        process = self._by_thread.get(thread)
+        if self.has_namespaces and process is not None:
+            process.look_at_root()
+        return process
 
     def add(self, thread: int) -> Process:
         """Return the process of a thread that is seen for the first time."""
+        if len(self._by_thread) >= self._many:
+            self.forget_dead()
+            self._many = _MANY + 2 * len(self._by_thread)
         if os.path.exists(f"/proc/{self._worker.pid}/task/{thread}"):
             process = self._worker
         else:
@@ -133,14 +148,14 @@ class Processes:
                 process = known or self._new(pid, self._by_thread.get(parent, self._worker))
             self._by_thread[pid] = process
         self._by_thread[thread] = process
+        if self.has_namespaces:
+            process.look_at_root()
         return process
 
     def _new(self, pid: int, parent: Process) -> Process:
         parent.children += 1
         process = Process(f"{parent.name}.{parent.children}", pid)
         process.import_folder = self.import_folder
-        if self.has_namespaces and not _sees_what_we_see(pid):
-            process.root = b"/proc/%d/root" % pid
         return process
 
     def executed(self, process: Process, argv: list[bytes], program: bytes, cwd: bytes) -> None:
@@ -151,9 +166,8 @@ class Processes:
         process.import_folder = _import_folder(argv, cwd) if is_python else None
 
     def namespace_changed(self) -> None:
-        """Some process is about to see other file systems; look again at all of them."""
+        """Some process is about to see other file systems; from now on look at each call."""
         self.has_namespaces = True
-        self._by_thread = {t: p for t, p in self._by_thread.items() if p is self._worker}
 
     def forget_dead(self) -> list[Process]:
         """Drop processes that have ended; return the children that have not."""
@@ -213,15 +227,18 @@ def _import_folder(argv: list[bytes], cwd: bytes) -> bytes | None:
     """Return the folder that a Python started like this puts first on its path."""
     words = iter(argv[1:])
     for word in words:
-        if word in {b"-c", b"-m", b"-"}:
-            return cwd
-        if word in {b"-W", b"-X"}:
-            next(words, None)
-        elif word.startswith(b"-"):
-            if not word.startswith(b"--") and b"I" in word[1:]:
-                return None  # isolated: no folder of the user's
-            if not word.startswith(b"--") and (b"c" in word[1:] or b"m" in word[1:]):
-                return cwd
-        else:
+        if not word.startswith(b"-"):
             return os.path.dirname(os.path.realpath(os.path.join(cwd, word)))
+        letters = b"" if word.startswith(b"--") else word[1:]
+        for at, letter in enumerate(letters, 1):
+            if letter in b"IP":
+                return None  # isolated: no folder of the user's
+            if letter in b"cm":
+                return cwd
+            if letter in _WITH_VALUE:
+                if at == len(letters):
+                    next(words, None)
+                break
+        if word == b"-":
+            break
     return cwd

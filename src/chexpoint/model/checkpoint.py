@@ -86,10 +86,13 @@ class Status:
 
 def to_json(value: Any) -> Any:
     """Return frozen model values as plain JSON types."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        # A named tuple goes as it is: thousands of events are made of nothing but text.
+        return value if hasattr(value, "_fields") else [to_json(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
         return {name: to_json(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return value
