@@ -41,7 +41,7 @@ class Auditing:
     def started(self, event: dict[str, Any], fds: Sequence[int]) -> None:
         """A fresh worker is ready; it has passed the listener of its filter, if it has one."""
         self._trail.fresh()
-        self._steps.clear()
+        self._abandon()
         self._auditor.start(
             event["pid"],
             self._trail.position,
@@ -100,8 +100,14 @@ class Auditing:
     def adopted(self, checkpoint: CheckpointId, pid: int) -> None:
         """A process restored from a checkpoint is the worker now."""
         self._trail.go(checkpoint)
-        self._steps.clear()
+        self._abandon()
         self._auditor.switch(pid, self._trail.position)
+
+    def _abandon(self) -> None:
+        """What was running will not come to an end."""
+        for step in self._steps.values():
+            self._requests.pop(step, None)
+        self._steps.clear()
 
     def dropped(self, checkpoint: CheckpointId) -> None:
         self._trail.forget(checkpoint)

@@ -11,6 +11,7 @@ from chexpoint.engine.memory import available_bytes
 from chexpoint.errors import InvalidValue
 from chexpoint.model import AutoMode, Bytes, parse_size
 
+AUDIT_MODES = ("auto", "hook", "off")
 _RESERVE_SHARE = 0.05
 _FALLBACK_BUDGET = 2**30
 
@@ -57,6 +58,9 @@ def settings_from(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
             auto = auto_mode(text)
     except InvalidValue as error:
         wrong.append(f"CHEX_AUTO: {error}")
+    audit = environ.get("CHEX_AUDIT", "auto")
+    if audit not in AUDIT_MODES:
+        wrong.append(f"CHEX_AUDIT: '{audit}' is not a mode: choose {', '.join(AUDIT_MODES)}")
     missing, can_fork = _look_around()
     settings = Settings(
         budget_bytes=budget or default_budget(),

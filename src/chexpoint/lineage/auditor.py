@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from chexpoint.lineage.calls import Calls
 from chexpoint.lineage.cell_log import CellLog, conclude
@@ -31,7 +32,9 @@ from chexpoint.lineage.records import Records
 from chexpoint.lineage.seccomp import Listener, Notification
 from chexpoint.lineage.syscalls import architecture
 from chexpoint.lineage.trail import Cell, Step, conclude_step
-from chexpoint.model import CellLineage, Digest, Mechanism
+from chexpoint.model import CellAudit, CellLineage, Digest, Mechanism
+
+_T = TypeVar("_T")
 
 # A file server that has not answered by then is not waited for.
 _PATIENCE_S = 5.0
@@ -149,15 +152,11 @@ class Auditor:
 
     def take_audited(self) -> list[Audited]:
         """Return the audits that have come to their end since the last call."""
-        found = []
-        while self._audited:
-            found.append(self._audited.popleft())
-        return found
+        return _taken(self._audited)
 
     def take_written(self) -> list[tuple[str, os.stat_result | None]]:
         """Return the paths that were changed since the last call, as they were before."""
-        written, self._files.written = self._files.written, []
-        return written
+        return _taken(self._files.written)
 
     @property
     def is_busy(self) -> bool:
@@ -176,7 +175,10 @@ class Auditor:
 
     def _drain(self) -> None:
         while self._inbox:
-            self._inbox.popleft()()
+            try:
+                self._inbox.popleft()()
+            except Exception as error:  # whatever is wrong, the worker must not hang
+                self._failed(error)
 
     def _become(self, pid: int, step: Step) -> None:
         if self._calls is not None:
@@ -194,19 +196,25 @@ class Auditor:
 
     def _end(self, cell: Cell) -> None:
         log = self._files.log
-        if self.mechanism == "audit hook":
-            add_report(self._files, cell.report)
-        self._files.settle(self._still_open(log))
+        try:
+            if self.mechanism == "audit hook":
+                add_report(self._files, cell.report)
+            elif self.mechanism == "off":
+                log.gap("auditing is off (CHEX_AUDIT=off)")
+            self._files.settle(self._still_open(log))
+            self._look_for_background(log)
+        except Exception as error:
+            self._failed(error)
+        self._files.log = CellLog(log.step)
+        deadline = time.monotonic() + _PATIENCE_S
+        self._endings.append(_Ending(log, cell, self.mechanism, deadline))
+
+    def _look_for_background(self, log: CellLog) -> None:
         if self._calls is not None:
             alive = self._calls.processes.forget_dead()
             for process in alive:
                 log.hint("background", f"process {process.name} still runs: {_command(process)}")
             self._calls.processes.restart_names(alive)
-        if self.mechanism == "off":
-            log.gap("auditing is off (CHEX_AUDIT=off)")
-        self._files.log = CellLog(log.step)
-        deadline = time.monotonic() + _PATIENCE_S
-        self._endings.append(_Ending(log, cell, self.mechanism, deadline))
 
     def _still_open(self, log: CellLog) -> set[str]:
         """Return the files that the worker has open for writing."""
@@ -270,7 +278,7 @@ class Auditor:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        self._files.log.gap(f"CHEX could not follow a system call: {error!r}")
+        self._files.log.gap(f"CHEX could not follow what was done: {error!r}")
 
     def _job_done(self, job: Job) -> None:
         """Called by the threads that compute digests."""
@@ -332,9 +340,19 @@ class Auditor:
     def _conclude(self, ending: _Ending) -> None:
         log = ending.log
         packages = self._packages()
-        before = log.step.parent.packages if log.step.parent is not None else None
-        if log.step.parent is not None and before is None:
-            before = log.step.parent.packages = packages
+        try:
+            audit = self._audit(ending, packages)
+        except Exception as error:  # a cell without an audit is better than none at all
+            audit = CellAudit(gaps=(f"CHEX could not conclude the audit: {error!r}",))
+        lineage = conclude_step(log.step, ending.cell, audit, packages)
+        self._audited.append(Audited(log.step, lineage, tuple(log.needed_privileges)))
+        self._wake()
+
+    def _audit(self, ending: _Ending, packages: Digest) -> CellAudit:
+        log, parent = ending.log, ending.log.step.parent
+        if parent is not None and parent.packages is None:
+            parent.packages = packages  # the fresh interpreter
+        before = parent.packages if parent is not None else packages
         with self._lock:
             later = [self._files.log, *(other.log for other in list(self._endings)[1:])]
 
@@ -346,7 +364,7 @@ class Auditor:
             except OSError:
                 return True
 
-        audit = conclude(
+        return conclude(
             log,
             ending.cell.report,
             places=self._places,
@@ -354,14 +372,22 @@ class Auditor:
             packages=packages if packages != before else None,
             changed=changed,
         )
-        lineage = conclude_step(log.step, ending.cell, audit, packages)
-        self._audited.append(Audited(log.step, lineage, tuple(log.needed_privileges)))
-        self._wake()
 
     def _packages(self) -> Digest:
-        found = self._environment.fingerprint()
-        self._records.save(self._environment.records)
+        try:
+            found = self._environment.fingerprint()
+            self._records.save(self._environment.records)
+        except Exception as error:
+            return f"unknown: {error!r}"
         return found
+
+
+def _taken(queue: deque[_T]) -> list[_T]:
+    """Empty a queue that other threads add to."""
+    found = []
+    while queue:
+        found.append(queue.popleft())
+    return found
 
 
 def _command(process: Process) -> str:

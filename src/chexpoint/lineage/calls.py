@@ -24,7 +24,6 @@ _AT_FDCWD = 0xFFFFFF9C
 _LOW = 0xFFFFFFFF
 _TMPFILE = 0o20000000
 _MODULES = (b".py", b".pyc", b".so", b".pyi")
-_MOST_ARGUMENTS = 16
 # Sockets of the system's own services, which say nothing about results.
 _SERVICES = ("nscd", "systemd", "dbus", "X11", "pulse", "pipewire", "wayland", "gnupg", "/pymp-")
 
@@ -224,9 +223,8 @@ class Calls:
             info = os.stat(program)
         except OSError:
             return  # looked for along PATH
-        words = process.strings(argv, _MOST_ARGUMENTS)
         folder, name = self._files.folders.split(program)
-        self.processes.executed(process, words, program, cwd)
+        self.processes.executed(process, program, argv, cwd)
         self._files.log.did(process.name, "exec", folder.text(name))
         if self.gave_up_privileges and _wants_privileges(program, info):
             self._files.log.needed_privileges[os.fsdecode(os.path.basename(program))] = None

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections import deque
 
 from chexpoint.lineage.cell_log import CellLog, Outcome
 from chexpoint.lineage.fingerprint import (
@@ -61,7 +62,7 @@ class Files:
         self.log = CellLog(Step(None))
         self.places = places
         self.folders = Folders(places)
-        self.written: list[tuple[str, os.stat_result | None]] = []
+        self.written: deque[tuple[str, os.stat_result | None]] = deque()
         """Paths before they changed, for whoever takes them."""
         self._produced: dict[str, Produced] = {}
         self._prints = prints

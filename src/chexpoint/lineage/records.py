@@ -35,11 +35,12 @@ class Records:
         """Return what was saved, or nothing."""
         path = self._file()
         found: RecordCache = {}
-        with contextlib.suppress(OSError, ValueError, TypeError):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
             if path is not None:
                 with open(path, encoding="utf-8") as file:
                     loaded = json.load(file)
-                found = {str(name): list(entry) for name, entry in loaded.items()}
+                entries = loaded.items() if isinstance(loaded, dict) else ()
+                found = {name: entry for name, entry in entries if entry and _is_list(entry)}
         self._saved = dict(found)
         return found
 
@@ -55,6 +56,10 @@ class Records:
             with open(fd, "w", encoding="utf-8") as file:
                 json.dump(records, file)
             os.replace(temporary, path)
+
+
+def _is_list(entry: object) -> bool:
+    return isinstance(entry, list) and all(isinstance(each, int | str) for each in entry)
 
 
 def default_cache_folder() -> str:

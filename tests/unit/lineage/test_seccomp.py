@@ -9,6 +9,8 @@ import select
 import signal
 import socket
 import struct
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +32,19 @@ def known_architecture() -> Architecture:
     return arch
 
 
+def fork() -> int:
+    """Fork, also where the test runner has threads: the child does next to nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def can_filter() -> bool:
     """Try it in a child: a filter stays for the rest of a process's life."""
     arch = architecture()
     if arch is None:
         return False
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             install(arch)
@@ -74,7 +83,7 @@ class Filtered:
         """Let all calls go until the child has ended; return them by name."""
         assert self.listener is not None
         names = names_by_number(arch)
-        found = []
+        found: list[tuple[str, Notification]] = []
         poll = select.poll()
         poll.register(self.listener.fileno(), select.POLLIN)
         while True:
@@ -97,7 +106,7 @@ def filtered(
     """Run a function in a child under a filter."""
     arch = known_architecture()
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         status = 1
         try:
@@ -177,7 +186,7 @@ def test_there_can_be_only_one_listener() -> None:
 
 
 def test_a_caller_that_was_killed_while_it_waited_does_no_harm(tmp_path: Path) -> None:
-    with filtered(lambda: bytes(os.open(tmp_path, os.O_RDONLY))) as child:
+    with filtered(lambda: str(os.open(tmp_path, os.O_RDONLY)).encode()) as child:
         assert child.listener is not None
         call = child.listener.receive()
         assert call is not None
@@ -214,8 +223,6 @@ def test_without_the_right_the_filter_still_works_and_says_what_it_cost(tmp_path
 
 
 def test_all_threads_come_under_the_filter(tmp_path: Path) -> None:
-    import threading
-
     (tmp_path / "file").write_bytes(b"contents")
     go, came = threading.Event(), threading.Event()
     found: list[bytes] = []
