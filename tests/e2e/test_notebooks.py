@@ -71,3 +71,12 @@ def test_first_steps_goes_back_twice(folder: Path) -> None:
     assert shown["future"].split()[1:3] == ["25", "200000"]
     assert shown["future"] == shown["future-again"] == shown["future-twice"]
     assert "fitted" in shown["status"]
+
+
+def test_lineage_is_told_in_the_notebook(folder: Path) -> None:
+    notebook = execute(NOTEBOOK_FOLDER / "02_lineage.ipynb", folder)
+    shown = {cell.id: text_of(cell) for cell in notebook.cells if cell.cell_type == "code"}
+    assert "lineage-example/statistics_helper.py" in shown["lineage"]
+    assert "lineage-example/size.txt" in shown["child-lineage"]
+    assert "line 4" in shown["hint-lineage"]
+    assert "line 5" in shown["hint-lineage"]

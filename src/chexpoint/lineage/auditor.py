@@ -240,18 +240,17 @@ class Auditor:
         poll = select.poll()
         poll.register(listener.fileno(), select.POLLIN)
         while True:
-            try:
-                call = listener.receive()
-            except OSError:
-                call = None
+            call = listener.receive()
             if call is None:
                 if any(event & select.POLLHUP for _, event in poll.poll(0)):
-                    return  # no process is left under this filter
+                    break  # no process is left under this filter
                 continue
             with self._lock:
                 if self._inbox:
                     self._drain()
                 self._serve(listener, call)
+        self._listeners.remove(listener)
+        listener.close()
 
     def _serve(self, listener: Listener, call: Notification) -> None:
         """Look at a waiting call and let it go; its caller must never be left waiting."""

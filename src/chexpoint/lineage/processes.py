@@ -54,7 +54,7 @@ class Process:
         """Return bytes of its memory; less, or none, where there is none to read."""
         try:
             data = os.pread(self.mem, size, address)
-        except OSError:
+        except (OSError, OverflowError):
             data = b""
         if data:
             return data
@@ -62,7 +62,7 @@ class Process:
         try:
             self.mem = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             return os.pread(self.mem, size, address)
-        except OSError:
+        except (OSError, OverflowError):
             return b""
 
     def text(self, address: int) -> bytes | None:
@@ -134,6 +134,9 @@ class Processes:
 
     def add(self, thread: int) -> Process:
         """Return the process of a thread that is seen for the first time."""
+        if len(self._by_thread) >= self._many:
+            self.forget_dead()
+            self._many = _MANY + 2 * len(self._by_thread)
         pid = thread if _is_leader(thread) else self._leader(thread)
         process = self._by_thread.get(pid)
         if process is None:
@@ -145,6 +148,8 @@ class Processes:
                 process = self._new(pid, self._by_thread.get(parent, self._worker))
             self._by_thread[pid] = process
         self._by_thread[thread] = process
+        if self.has_namespaces:
+            process.look_at_root()
         return process
 
     def _leader(self, thread: int) -> int:

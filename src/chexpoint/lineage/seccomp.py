@@ -111,7 +111,7 @@ class Listener:
         os.close(self._fd)
 
     def receive(self) -> Notification | None:
-        """Return the next notification, which must be there; None if its caller has gone."""
+        """Wait for the next notification and return it; None if its caller has gone."""
         self._buffer[:] = _ZEROS  # or it is refused
         try:
             fcntl.ioctl(self._fd, _RECEIVE, self._buffer, True)

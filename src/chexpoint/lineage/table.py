@@ -87,7 +87,7 @@ def lineage_notes(lineage: CellLineage) -> list[str]:
         where = "" if hint.line is None else f", line {hint.line}"
         notes.append(f"hint{where}: {hint.what}")
     notes += [f"inputs may be missing: {gap}" for gap in audit.gaps]
-    if audit.mechanism == "off":
+    if audit.mechanism == "off" and not audit.gaps:
         notes.append("inputs may be missing: the cell was not audited")
     if audit.environment_reads:
         notes.append(f"files of Python and of the system: {audit.environment_reads}, not listed")

@@ -121,6 +121,7 @@ def test_the_dead_are_forgotten_and_the_living_are_told(
     assert processes.add(start().pid).name == "0.1"
 
 
+@pytest.mark.slow
 def test_many_processes_one_after_the_other_cost_no_more_than_a_few(
     start: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
@@ -230,7 +231,7 @@ def test_nonsense_addresses_have_nothing_to_read(address: int) -> None:
 def test_memory_is_found_again_when_a_process_becomes_another_program(
     start: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    child = start("import os\nprint(flush=True); input()\nos.execv('/bin/cat', ['cat'])")
+    child = start("import os\nprint(flush=True); os.read(0, 1)\nos.execv('/bin/cat', ['cat'])")
     process = Process("0.1", child.pid)
     with open(f"/proc/{child.pid}/maps") as file:
         first = int(file.readline().split("-")[0], 16)
@@ -289,8 +290,11 @@ def test_where_a_python_looks_for_modules_first(words: str, folder: bytes | None
 )
 def test_only_a_python_imports(program: bytes, folder: bytes | None) -> None:
     processes = under_this_process()
-    process = Process("0.1", 1)
+    process = Process("0.1", os.getpid())
     process.unread_list = "/cwd"
-    processes.executed(process, [b"x", b"-c", b"pass"], program, b"/cwd")
+    words = [ctypes.create_string_buffer(word) for word in (b"x", b"-c", b"pass")]
+    argv = (ctypes.c_void_p * 4)(*map(ctypes.addressof, words), None)
+    processes.executed(process, program, ctypes.addressof(argv), b"/cwd")
+    assert process.mem == -1
     assert process.import_folder == folder
     assert process.unread_list is None
