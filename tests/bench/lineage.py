@@ -332,6 +332,7 @@ def main() -> None:
     for name in options.only:
         with tempfile.TemporaryDirectory() as folder:
             result[name] = ROWS[name](Path(folder), options.quick)
+        sys.stderr.write(f"{name}: {json.dumps(result[name])}\n")
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 

@@ -50,6 +50,7 @@ class Auditing:
             mechanism=event["audit"],
             ignored=event["ignored"],
             startup=event["startup"],
+            import_folders=event["import_folders"],
         )
 
     def dispatched(self, request: ev.Request) -> None:

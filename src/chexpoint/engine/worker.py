@@ -206,6 +206,7 @@ class Worker:
             "kernel_info": json_clean(self.kernel.kernel_info),
             "ignored": [profile],
             "startup": startup_files(profile),
+            "import_folders": [folder for folder in sys.path if folder],
         }
         coverage = cover(os.environ.get(AUDIT_VARIABLE, ""))
         # From here on no file can be opened until the supervisor has the listener.

@@ -89,8 +89,8 @@ class WorkerAudit:
             self._watch.begin()
         self._interrupts = _interrupts()
 
-    def finish(self, source: str, transformed: str, status: str) -> dict[str, Any]:
-        """Return what is known about the cell that has ended.
+    def finish(self, source: str, transformed: str, status: str) -> dict[str, Any] | None:
+        """Return what is known about the cell that has ended; None if it leaves the state as it is.
 
         ``transformed`` is its source as plain Python, from before it ran: what a line means may
         depend on the names there are.
@@ -101,9 +101,12 @@ class WorkerAudit:
 
         report = self._watch.finish(transformed) if self._watch is not None else {}
         report["interrupts"] = _interrupts() - self._interrupts
+        code = code_hash(source, transform)
+        if code == code_hash("", str):
+            return None  # nothing but comments, or a look at the lineage
         return {
             "source": source,
-            "code": code_hash(source, transform),
+            "code": code,
             "status": status,
             "report": report,
         }

@@ -109,6 +109,7 @@ class Auditor:
         mechanism: Mechanism,
         ignored: Iterable[str] = (),
         startup: Iterable[str] = (),
+        import_folders: Iterable[str] = (),
     ) -> None:
         """A fresh worker has started; ``listener`` is that of its filter, if it has one."""
         self.mechanism = mechanism
@@ -122,6 +123,10 @@ class Auditor:
             self._files.folders.forget()
             if self._calls is not None:
                 self._calls.gave_up_privileges = gave_up_privileges
+                self._calls.processes.import_folders = frozenset(
+                    os.fsencode(os.path.realpath(folder))
+                    for folder in (self._places.project, *import_folders)
+                )
             self._become(pid, step)
 
         self._post(command)
@@ -183,7 +188,6 @@ class Auditor:
     def _become(self, pid: int, step: Step) -> None:
         if self._calls is not None:
             self._calls.processes.set_worker(pid)
-            self._calls.processes.import_folder = os.fsencode(self._places.project)
         self._files.log = CellLog(step)
         self._is_aside = False
 
@@ -205,6 +209,7 @@ class Auditor:
             self._look_for_background(log)
         except Exception as error:
             self._failed(error)
+        self._prints.rush()
         self._files.log = CellLog(log.step)
         deadline = time.monotonic() + _PATIENCE_S
         self._endings.append(_Ending(log, cell, self.mechanism, deadline))
@@ -213,7 +218,9 @@ class Auditor:
         if self._calls is not None:
             alive = self._calls.processes.forget_dead()
             for process in alive:
-                log.hint("background", f"process {process.name} still runs: {_command(process)}")
+                command = _command(process)
+                if "resource_tracker" not in command:  # it only cleans up
+                    log.hint("background", f"process {process.name} still runs: {command}")
             self._calls.processes.restart_names(alive)
 
     def _still_open(self, log: CellLog) -> set[str]:

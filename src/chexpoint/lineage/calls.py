@@ -40,6 +40,7 @@ class Calls:
         self.gave_up_privileges = False
         self._arch = arch.audit_arch
         self._openat = arch.calls["openat"]
+        self._o_directory = arch.o_directory
         self._names = names_by_number(arch)
 
     def handle(self, process: Process, call: tuple[int, ...]) -> Sight | Job | None:
@@ -68,8 +69,8 @@ class Calls:
         """Look at what a call reads that has been let go."""
         process, folder, name, flags = sight
         listed = self._files.read(process.name, folder, name, flags)
-        if listed is not None and process.import_folder == os.fsencode(listed):
-            process.unread_list = listed
+        if listed is not None and os.fsencode(listed) in process.import_folders:
+            process.unclear_lists.append(listed)
 
     # ------------------------------------------------------------ names
 
@@ -111,9 +112,9 @@ class Calls:
             folder, name = self._files.folders.split(path)
         else:
             folder = self._files.folders.find(head)
-        if process.unread_list is not None:
-            self._who_listed(process, folder, name)
         changes = flags & CHANGING
+        if process.unclear_lists and not flags & self._o_directory:
+            self._who_listed(process, folder, name)
         if folder.kind is not Kind.DATA and self._files.is_elsewhere(
             folder, name, changes=bool(changes)
         ):
@@ -125,18 +126,20 @@ class Calls:
         return self._files.open_to_change(process.name, folder, name, flags, thread)
 
     def _who_listed(self, process: Process, folder: Folder, name: bytes) -> None:
-        """Tell by what follows whether a Python child listed its folder to import something.
+        """Tell by what follows whether a Python child listed folders to import something.
 
-        It does so once, before its first import that looks there; its next open is then that of a
-        module.  Any other listing is the program's own.
+        It lists each folder on its path once, before the first import that looks there; its next
+        open is then that of a module.  Any other listing is the program's own.
         """
-        listed, process.unread_list = process.unread_list, None
-        if listed is None:
-            return
-        is_below = folder.path == listed or folder.path.startswith(listed + "/")
-        if folder.kind is Kind.ENVIRONMENT or (is_below and name.endswith(_MODULES)):
-            self._files.log.unlist(process.name, listed)
-            process.import_folder = None
+        lists, process.unclear_lists = process.unclear_lists, []
+        is_module = folder.kind is Kind.ENVIRONMENT or (
+            name.endswith(_MODULES) and folder.path.startswith(tuple(lists))
+        )
+        for listed in lists if is_module else ():
+            raw = os.fsencode(listed)
+            if raw in process.import_folders:
+                process.import_folders.discard(raw)
+                self._files.log.unlist(process.name, listed)
 
     # ------------------------------------------------------------ everything else
 
@@ -203,7 +206,8 @@ class Calls:
             case "sendto":
                 self._connect(process, args[4], args[5])
             case "getrandom":
-                log.hint("entropy", f"it asked the system for {args[1]} random bytes")
+                if args[1]:  # else it only asks whether there is such a call
+                    log.hint("entropy", f"it asked the system for {args[1]} random bytes")
             case "unshare" | "setns" | "chroot" | "pivot_root" | "mount":
                 self.processes.namespace_changed()
                 self._files.folders.look_at_mounts()

@@ -112,6 +112,10 @@ class FileNotes:
         is_walk = mode is None and frame.f_globals.get("__name__") in {"os", "shutil"}
         if is_walk and not os.path.isabs(target):
             return
+        if mode is None and not os.path.isabs(target) and _has_open_folder():
+            why = f"{os.fsdecode(target)} may have been opened by the descriptor of a folder"
+            self._opaque[why] = None
+            return
         path = absolute(target)
         info = _stat(path)
         if info is None:
@@ -215,6 +219,18 @@ def drain(noted: dict[_K, _V]) -> dict[_K, _V]:
         key, value = noted.popitem()
         taken[key] = value
     return dict(reversed(taken.items()))
+
+
+def _has_open_folder() -> bool:
+    """Return whether a path may be relative to a folder other than the working folder."""
+    try:
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):
+                if stat.S_ISDIR(os.fstat(int(name)).st_mode):
+                    return True
+    except OSError:
+        return True
+    return False
 
 
 def absolute(target: Any, folder: int = -1) -> str:

@@ -27,7 +27,6 @@ from chexpoint.lineage.fingerprint import (
     signature_of,
     size_word,
     special_word,
-    wait_for,
 )
 from chexpoint.lineage.folders import Folder, Folders
 from chexpoint.lineage.places import Kind, Places
@@ -225,7 +224,6 @@ class Files:
         if path in self.log.writes:
             return
         reading = Reading(None)
-        reading.is_far = True
         self.log.reads.setdefault(path, []).append(reading)
         self.log.did(who, "read", path)
         made = self._produced.get(path)
@@ -235,6 +233,7 @@ class Files:
 
     def _submit_far(self, folder: Folder, raw: bytes, reading: Reading) -> Job:
         job = Job(raw, -1, reading)
+        reading.is_far = True
         self.log.pending.add(reading)
         self._prints.submit(job, folder.far)
         return job
@@ -257,7 +256,7 @@ class Files:
         """Return the job that must end before a file may change: the cell has read it."""
         job = self._pending.get(signature[:2])
         if job is not None and not job.reading.digest and job.reading in self.log.pending:
-            wait_for(job)
+            self._prints.hurry(job)
             return job
         return None
 
@@ -329,7 +328,7 @@ class Files:
             return None
         job = self.read_file(who, raw, path, signature)
         if job is not None:
-            wait_for(job)
+            self._prints.hurry(job)
         return job
 
     def _forget_probe(self, thread: int, path: str) -> None:
@@ -413,7 +412,7 @@ class Files:
             job = self._pending.get(folder.text(name))
             if job is None or job.reading.digest:
                 return None
-            wait_for(job)
+            self._prints.hurry(job)
             return job
         try:
             return self._must_wait(signature_of(os.lstat(folder.prefix + name)))

@@ -39,6 +39,7 @@ _WORTH_KEEPING = 2**20
 _RACY_NS = 50_000_000
 _FAR_RACY_NS = 2_000_000_000
 _PATIENCE_S = 5.0
+_DELAY_S = 1.0
 _KEPT = 200_000
 _MOST_OPEN = 200
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
@@ -73,7 +74,7 @@ class Reading:
 class Job:
     """One file to be hashed by a thread."""
 
-    __slots__ = ("deadline", "fd", "given_up", "path", "reading", "trusted")
+    __slots__ = ("deadline", "fd", "given_up", "path", "reading", "submitted", "trusted")
 
     def __init__(self, path: bytes, fd: int, reading: Reading, *, trusted: bool = True) -> None:
         self.path = path
@@ -83,6 +84,7 @@ class Job:
         """Whether its signature tells all: not if somebody may have it mapped for writing."""
         self.deadline = 0.0
         """Set when somebody waits: size and time will do if it takes longer."""
+        self.submitted = time.monotonic()
         self.given_up = False
         """Whether nobody waits any longer for a file server that hangs."""
 
@@ -103,8 +105,10 @@ class Fingerprints:
         self._cache_file = cache_file
         self._known: dict[Signature, Digest] = {}
         self._lanes: dict[bytes, queue.SimpleQueue[Job]] = {}
-        self._open = 0
-        self.hashed_bytes = 0
+        # Counted by one thread each: together they tell how many descriptors are held.
+        self._opened = self._closed = 0
+        self._turn = threading.Condition()
+        self._rushed = 0.0
         self._small = bytearray(SMALL_BYTES)
         self._small_view = memoryview(self._small)
 
@@ -114,21 +118,32 @@ class Fingerprints:
     def small(self, fd: int, size: int) -> Digest:
         """Return the digest of a small file that has just been opened."""
         count = os.readv(fd, [self._small]) if size else 0
-        self.hashed_bytes += count
         return xxhash.xxh3_128_hexdigest(self._small_view[:count])
 
     def submit(self, job: Job, lane: bytes = b"") -> None:
         """Have a thread fill in the digest; ``lane`` is the far mount it is on, if any."""
         if job.fd >= 0:
-            if self._open >= _MOST_OPEN:
+            if self._opened - self._closed >= _MOST_OPEN:
                 os.close(job.fd)
                 job.fd = -1  # it will be opened again when its turn comes
             else:
-                self._open += 1
+                self._opened += 1
         if lane not in self._lanes:
             self._lanes[lane] = queue.SimpleQueue()
             threading.Thread(target=self._serve, args=(lane,), daemon=True).start()
         self._lanes[lane].put(job)
+
+    def hurry(self, job: Job) -> None:
+        """Somebody waits for a job; it will not wait long."""
+        with self._turn:
+            job.deadline = job.deadline or time.monotonic() + _PATIENCE_S
+            self._turn.notify_all()
+
+    def rush(self) -> None:
+        """A cell has ended: whatever it has read may be hashed now."""
+        with self._turn:
+            self._rushed = time.monotonic()
+            self._turn.notify_all()
 
     # ------------------------------------------------------------ threads
 
@@ -137,6 +152,8 @@ class Fingerprints:
         kept = None if lane else _Kept.at(self._cache_file)
         while True:
             job = jobs.get()
+            if not lane:
+                self._wait_for_turn(job)
             try:
                 found = self._hash(job, kept, far=bool(lane))
             except (FileNotFoundError, NotADirectoryError):
@@ -148,10 +165,19 @@ class Fingerprints:
             finally:
                 if job.fd >= 0:
                     os.close(job.fd)
-                    self._open -= 1
+                    self._closed += 1
             if not job.given_up:
                 job.reading.digest = found
                 self._done(job)
+
+    def _wait_for_turn(self, job: Job) -> None:
+        """Wait a moment while a cell runs: it would be slowed down just when it reads the file."""
+        with self._turn:
+            while not job.deadline and self._rushed < job.submitted:
+                left = job.submitted + _DELAY_S - time.monotonic()
+                if left <= 0:
+                    return
+                self._turn.wait(left)
 
     def _hash(self, job: Job, kept: _Kept | None, *, far: bool) -> Digest:
         if far and (word := _other_than_file(job.path)):
@@ -198,7 +224,6 @@ class Fingerprints:
             at += count
             if job.deadline and time.monotonic() > job.deadline:
                 return ""
-        self.hashed_bytes += at
         return hasher.hexdigest()
 
 
@@ -219,11 +244,6 @@ def _other_than_file(path: bytes) -> Digest:
     if stat.S_ISREG(mode):
         return ""
     return listing(path) if stat.S_ISDIR(mode) else special_word(mode)
-
-
-def wait_for(job: Job) -> None:
-    """Note that a process waits for a job; it will not wait long."""
-    job.deadline = job.deadline or time.monotonic() + _PATIENCE_S
 
 
 def is_settled(signature: Signature, *, far: bool = False) -> bool:

@@ -69,7 +69,8 @@ def _read(files: Files, op: str, path: str, then: Signature | None) -> None:
     elif _now(path) == then:
         files.read(WORKER, folder, name)
     else:
-        files.log.read(WORKER, real, Reading(then, files.known(then) or "volatile"))
+        found = Reading(then, files.known(then) or "volatile")
+        (files.log.listed if op == "list" else files.log.read)(WORKER, real, found)
         files.log.gap(f"{path} changed before its contents could be looked at")
     if op == "rdwr" and folder.kind is Kind.DATA:
         files.log.wrote(WORKER, "update", real, then)

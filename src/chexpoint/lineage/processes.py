@@ -27,13 +27,13 @@ class Process:
 
     __slots__ = (
         "children",
-        "import_folder",
+        "import_folders",
         "is_ours",
         "mem",
         "name",
         "pid",
         "root",
-        "unread_list",
+        "unclear_lists",
     )
 
     def __init__(self, name: str, pid: int) -> None:
@@ -45,10 +45,10 @@ class Process:
         """A checkpoint of the worker, or one in the making."""
         self.root = b""
         """Set if it sees other file systems than we do."""
-        self.import_folder: bytes | None = None
-        """Of a Python child: the folder its imports look into first, until they have."""
-        self.unread_list: str | None = None
-        """A listing of that folder, until it is clear who made it."""
+        self.import_folders: set[bytes] = set()
+        """Of a Python child: the folders its imports will list, once each."""
+        self.unclear_lists: list[str] = []
+        """Listings of such folders, until it is clear who made them."""
 
     def read(self, address: int, size: int) -> bytes:
         """Return bytes of its memory; less, or none, where there is none to read."""
@@ -108,8 +108,8 @@ class Processes:
         self._by_thread: dict[int, Process] = {}
         self._many = _MANY
         self._worker = Process(WORKER, 0)
-        self.import_folder = b""
-        """The folder that the worker's imports look into first."""
+        self.import_folders: frozenset[bytes] = frozenset()
+        """The folders outside the environment that the worker's imports look into."""
         self.has_namespaces = False
         """Whether any process may see other file systems."""
 
@@ -160,14 +160,16 @@ class Processes:
     def _new(self, pid: int, parent: Process) -> Process:
         parent.children += 1
         process = Process(f"{parent.name}.{parent.children}", pid)
-        process.import_folder = self.import_folder
+        process.import_folders = set(self.import_folders)
         return process
 
     def executed(self, process: Process, program: bytes, argv: int, cwd: bytes) -> None:
         """A process is about to become another program; ``argv`` is where its words are."""
-        process.unread_list = process.import_folder = None
+        process.unclear_lists.clear()
+        process.import_folders.clear()
         if _PYTHON.search(program) is not None:
-            process.import_folder = _import_folder(process.strings(argv, _MOST_WORDS), cwd)
+            words = process.strings(argv, _MOST_WORDS)
+            process.import_folders.update(self.import_folders, _import_folder(words, cwd))
         process.forget_memory()
 
     def namespace_changed(self) -> None:
@@ -250,8 +252,8 @@ def _sees_what_we_see(pid: int) -> bool:
         return False
 
 
-def _import_folder(argv: list[bytes], cwd: bytes) -> bytes | None:
-    """Return the folder that a Python started like this puts first on its path."""
+def _import_folder(argv: list[bytes], cwd: bytes) -> tuple[bytes, ...]:
+    """Return the folder, if any, that a Python started like this puts first on its path."""
     words = iter(argv[1:])
     for word in words:
         if not word.startswith(b"-"):
@@ -259,13 +261,13 @@ def _import_folder(argv: list[bytes], cwd: bytes) -> bytes | None:
         letters = b"" if word.startswith(b"--") else word[1:]
         for at, letter in enumerate(letters, 1):
             if letter in b"IP":
-                return None  # isolated: no folder of the user's
+                return ()  # isolated: no folder of the user's
             if letter in b"cm":
-                return cwd
+                return (cwd,)
             if letter in _WITH_VALUE:
                 if at == len(letters):
                     next(words, None)
                 break
         if word == b"-":
             break
-    return cwd
+    return (cwd,)

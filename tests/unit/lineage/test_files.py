@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import xxhash
 
 from chexpoint.lineage.cell_log import CellLog, conclude
-from chexpoint.lineage.files import Files
+from chexpoint.lineage.files import Files, Where
 from chexpoint.lineage.fingerprint import (
     LARGEST_BYTES,
     LARGEST_WAIT_BYTES,
@@ -51,6 +52,7 @@ class World:
         self._done: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.files = Files(self.places, Fingerprints(self._done.put))
         self.step = Step(None)
+        self.thread = 0
         self.begin()
 
     def begin(self, parent: Step | None = None) -> None:
@@ -90,7 +92,7 @@ class World:
     def path(self, name: str) -> Path:
         return self.root / "project" / name
 
-    def where(self, name: str) -> tuple:  # type: ignore[type-arg]
+    def where(self, name: str) -> Where:
         return self.files.folders.split(os.fsencode(self.path(name)))
 
     def _wait(self, act: Callable[[], Job | None]) -> None:
@@ -104,8 +106,8 @@ class World:
         self.files.read(who, *self.where(name))
 
     def open(self, name: str, flags: int, who: str = WORKER) -> None:
-        where = self.where(name)
-        self._wait(lambda: self.files.open_to_change(who, *where, flags, os.getpid()))
+        folder, last = self.where(name)
+        self._wait(lambda: self.files.open_to_change(who, folder, last, flags, self.thread))
 
     def write(self, name: str, data: bytes, flags: int = CREATE, who: str = WORKER) -> None:
         self.open(name, flags, who)
@@ -389,20 +391,26 @@ def test_nobody_waits_for_a_huge_file_that_is_opened_to_read_and_write(world: Wo
     assert inputs(world.end()) == {"./huge": (f"size:{LARGEST_WAIT_BYTES + 1}:{time}",)}
 
 
-def test_a_probe_before_a_file_is_overwritten_is_no_read(world: World) -> None:
+@pytest.mark.parametrize("has_read", [False, True])
+def test_a_probe_before_a_file_is_overwritten_is_no_read(world: World, has_read: bool) -> None:
     world.put("data.h5", b"old")
-    world.open("data.h5", os.O_RDWR)
-    world.write("data.h5", b"new", os.O_RDWR | os.O_TRUNC)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"started\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        world.thread = process.pid
+        world.open("data.h5", os.O_RDWR)
+        if has_read:
+            process.stdin.write(b"something\n")
+            process.stdin.flush()
+            process.stdout.readline()
+        world.write("data.h5", b"new", os.O_RDWR | os.O_TRUNC)
+        process.kill()
     audit = world.end()
-    assert (inputs(audit), effects(audit)) == ({}, {"./data.h5": "written"})
-
-
-def test_a_file_that_was_really_read_before_it_is_overwritten_is_an_input(world: World) -> None:
-    world.put("data.h5", b"old")
-    world.open("data.h5", os.O_RDWR)
-    world.path("data.h5").read_bytes()
-    world.write("data.h5", b"new", os.O_RDWR | os.O_TRUNC)
-    assert inputs(world.end()) == {"./data.h5": (digest_of(b"old"),)}
+    assert inputs(audit) == ({"./data.h5": (digest_of(b"old"),)} if has_read else {})
+    assert effects(audit) == {"./data.h5": "written"}
 
 
 def test_a_large_file_is_hashed_before_it_may_change(world: World) -> None:
@@ -440,7 +448,7 @@ def test_changing_what_is_not_there_changes_nothing(world: World) -> None:
     assert files.link(WORKER, nowhere, world.where("other")) is None
     audit = world.end()
     assert effects(audit) == {}
-    assert files.written == []
+    assert not files.written
 
 
 def test_a_folder_that_is_made_is_an_effect_and_listing_it_no_input(world: World) -> None:
