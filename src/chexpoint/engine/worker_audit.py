@@ -86,7 +86,8 @@ class WorkerAudit:
     def begin(self) -> None:
         """A cell is about to run."""
         if self._watch is not None:
-            self._watch.begin()
+            with contextlib.suppress(Exception):
+                self._watch.begin()
         self._interrupts = _interrupts()
 
     def finish(self, source: str, transformed: str, status: str) -> dict[str, Any] | None:
@@ -99,7 +100,7 @@ class WorkerAudit:
         def transform(text: str) -> str:
             return transformed if text == source else str(self._shell.transform_cell(text))
 
-        report = self._watch.finish(transformed) if self._watch is not None else {}
+        report = self._report(transformed)
         report["interrupts"] = _interrupts() - self._interrupts
         code = code_hash(source, transform)
         if code == code_hash("", str):
@@ -110,6 +111,14 @@ class WorkerAudit:
             "status": status,
             "report": report,
         }
+
+    def _report(self, transformed: str) -> dict[str, Any]:
+        if self._watch is None:
+            return {}
+        try:
+            return self._watch.finish(transformed)
+        except Exception as error:  # the cell has ended, and its end must be told
+            return {"opaque": [f"CHEX could not tell what the cell did: {error!r}"]}
 
 
 def _interrupts() -> int:

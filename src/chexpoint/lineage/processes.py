@@ -257,7 +257,7 @@ def _import_folder(argv: list[bytes], cwd: bytes) -> tuple[bytes, ...]:
     words = iter(argv[1:])
     for word in words:
         if not word.startswith(b"-"):
-            return os.path.dirname(os.path.realpath(os.path.join(cwd, word)))
+            return (os.path.dirname(os.path.realpath(os.path.join(cwd, word))),)
         letters = b"" if word.startswith(b"--") else word[1:]
         for at, letter in enumerate(letters, 1):
             if letter in b"IP":
