@@ -64,6 +64,7 @@ class World:
         """End the cell and begin the next; return the audit of the one that has ended."""
         log = self.files.log
         self.files.settle({str(self.path(name)) for name in still_open})
+        self.files._prints.rush()
         while log.pending:
             self.finish_job()
 

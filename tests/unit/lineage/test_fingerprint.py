@@ -26,7 +26,6 @@ from chexpoint.lineage.fingerprint import (
     listing,
     signature_of,
     size_word,
-    wait_for,
 )
 
 TIMEOUT_S = 60
@@ -40,6 +39,15 @@ class Hasher:
     def __init__(self, cache: Path | None = None) -> None:
         self._done: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.prints = Fingerprints(self._done.put, None if cache is None else str(cache))
+        self.read: list[bytes] = []
+        """The files whose contents were looked at."""
+        contents = self.prints._contents
+
+        def read(fd: int, job: Job) -> str:
+            self.read.append(job.path)
+            return contents(fd, job)
+
+        self.prints._contents = read  # type: ignore[method-assign]
 
     def hash(self, path: Path, *, lane: bytes = b"", **options: bool) -> Reading:
         """Have a thread hash a file, by its present signature."""
@@ -48,6 +56,7 @@ class Hasher:
 
     def run(self, job: Job, lane: bytes = b"") -> Reading:
         self.prints.submit(job, lane)
+        self.prints.rush()
         assert self._done.get(timeout=TIMEOUT_S) is job
         return job.reading
 
@@ -80,7 +89,6 @@ def test_a_small_file_is_hashed_at_once(tmp_path: Path) -> None:
         path.write_bytes(data)
         with open(path, "rb") as file:
             assert prints.small(file.fileno(), len(data)) == digest_of(data)
-    assert prints.hashed_bytes == SMALL_BYTES + 6
 
 
 def test_an_open_descriptor_is_hashed_even_if_the_file_is_gone(tmp_path: Path) -> None:
@@ -175,17 +183,18 @@ def test_who_waits_does_not_wait_for_long(tmp_path: Path, monkeypatch: pytest.Mo
     path.write_bytes(bytes(MIB))
     signature = signature_of(path.stat())
     job = Job(os.fsencode(path), -1, Reading(signature))
-    wait_for(job)
     hasher = Hasher()
+    hasher.prints.hurry(job)
     assert hasher.run(job).digest == size_word(signature)
     assert hasher.prints.known(signature) is None
 
 
 def test_waiting_twice_does_not_make_it_longer(tmp_path: Path) -> None:
+    prints = Hasher().prints
     job = Job(b"x", -1, Reading(None))
-    wait_for(job)
+    prints.hurry(job)
     first = job.deadline
-    wait_for(job)
+    prints.hurry(job)
     assert job.deadline == first > 0
 
 
@@ -196,7 +205,7 @@ def test_size_and_time_stand_for_a_huge_file_on_a_far_file_system(tmp_path: Path
     hasher = Hasher()
     info = path.stat()
     assert hasher.hash(path, lane=b"/far").digest == f"size:{LARGEST_BYTES + 1}:{info.st_mtime_ns}"
-    assert hasher.prints.hashed_bytes == 0
+    assert hasher.read == []
 
 
 @pytest.mark.parametrize(
@@ -214,6 +223,23 @@ def test_what_is_far_is_told_apart_by_the_thread(
     path = tmp_path / "entry"
     make(path)
     assert Hasher().hash(path, lane=b"/far").digest == word(str(path))
+
+
+def test_a_file_is_hashed_when_the_cell_has_ended_or_somebody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chexpoint.lineage.fingerprint._DELAY_S", 10 * TIMEOUT_S)
+    path = tmp_path / "file"
+    path.write_bytes(b"contents")
+    signature = signature_of(path.stat())
+    for end in ("hurry", "rush"):
+        done: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        prints = Fingerprints(done.put)
+        job = Job(os.fsencode(path), -1, Reading(signature))
+        prints.submit(job)
+        assert job.reading.digest == ""
+        prints.rush() if end == "rush" else prints.hurry(job)
+        assert done.get(timeout=TIMEOUT_S).reading.digest == digest_of(b"contents")
 
 
 # ---------------------------------------------------------------- memory
@@ -252,7 +278,7 @@ def test_what_is_remembered_is_not_read_again(
     hasher = Hasher()
     first = hasher.hash(path).digest
     assert hasher.hash(path).digest == first
-    assert hasher.prints.hashed_bytes == 1000
+    assert hasher.read == [os.fsencode(path)]
 
 
 def test_a_file_that_may_be_mapped_is_read_each_time_and_not_remembered(
@@ -295,7 +321,7 @@ def test_another_kernel_need_not_read_a_large_file(
     assert first == digest_of(bytes(2 * MIB))
     again = Hasher(cache)
     assert again.hash(path).digest == first
-    assert again.prints.hashed_bytes == 0
+    assert again.read == []
     path.write_bytes(b"x" * 2 * MIB)
     assert again.hash(path).digest == digest_of(b"x" * 2 * MIB)
 
@@ -310,7 +336,7 @@ def test_a_damaged_cache_is_replaced(
     first = Hasher(cache).hash(path).digest
     again = Hasher(cache)
     assert again.hash(path).digest == first == digest_of(bytes(2 * MIB))
-    assert again.prints.hashed_bytes == 0
+    assert again.read == []
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ class Hooked:
         add_report(self.files, {"opened": self._opened})
         log = self.files.log
         self.files.settle(set())
+        self.files._prints.rush()
         while log.pending:
             job = self._done.get(timeout=TIMEOUT_S)
             self.files.done(job)

@@ -276,7 +276,8 @@ def test_memory_is_found_again_when_a_process_becomes_another_program(
     ],
 )
 def test_where_a_python_looks_for_modules_first(words: str, folder: bytes | None) -> None:
-    assert _import_folder([b"python", *words.encode().split()], b"/cwd") == folder
+    expected = () if folder is None else (folder,)
+    assert _import_folder([b"python", *words.encode().split()], b"/cwd") == expected
 
 
 @pytest.mark.parametrize(
@@ -291,10 +292,11 @@ def test_where_a_python_looks_for_modules_first(words: str, folder: bytes | None
 def test_only_a_python_imports(program: bytes, folder: bytes | None) -> None:
     processes = under_this_process()
     process = Process("0.1", os.getpid())
-    process.unread_list = "/cwd"
+    process.unclear_lists.append("/cwd")
+    process.import_folders.add(b"/before")
     words = [ctypes.create_string_buffer(word) for word in (b"x", b"-c", b"pass")]
     argv = (ctypes.c_void_p * 4)(*map(ctypes.addressof, words), None)
     processes.executed(process, program, ctypes.addressof(argv), b"/cwd")
     assert process.mem == -1
-    assert process.import_folder == folder
-    assert process.unread_list is None
+    assert process.import_folders == ({folder} if folder is not None else set())
+    assert process.unclear_lists == []
