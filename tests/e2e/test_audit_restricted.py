@@ -278,7 +278,34 @@ SERVER = Path(__file__).parent.parent / "support" / "fuse_server.py"
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs the right to mount")
-def test_a_file_server_started_by_the_cell_may_itself_open_files(project: Path) -> None:
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import os; assert os.listdir('far') == ['far.bin']",
+        "subprocess.run(['far/far.bin'], check=False)",
+        "open('far/__pycache__/m.pyc')",
+        "os.rename('far/far.bin', 'far/other')",
+        "os.link('far/far.bin', 'far/other')",
+        "os.remove('far/far.bin')",
+        "open('far/new', 'w')",
+        "os.chdir('far'); open('far.bin').close(); os.chdir('..')",
+    ],
+)
+def test_nothing_hangs_on_a_file_server_that_itself_opens_files(project: Path, use: str) -> None:
+    engine = Engine(cwd=project)
+    try:
+        start_server(engine, project)
+        engine.run(f"import os\n{use}", timeout_s=20)  # whether or not the server can do it
+        assert engine.run("print('alive')", timeout_s=20).text == "alive\n"
+        assert engine.lineage(last=1)[0].source == "print('alive')"
+        run(engine, "server.kill(); _ = server.wait()")
+    finally:
+        subprocess.run(["umount", "-l", str(project / "far")], check=False, capture_output=True)
+        engine.close()
+
+
+def start_server(engine: Engine, project: Path) -> None:
+    """Have a cell start a file server that opens a file for each request."""
     (project / "far").mkdir()
     code = SERVER.read_text()
     marker = "        _, opcode, unique, node, *_ = _REQUEST.unpack_from(request)\n"
@@ -289,11 +316,16 @@ def test_a_file_server_started_by_the_cell_may_itself_open_files(project: Path) 
         pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         server = subprocess.Popen([sys.executable, "-Wignore", "server.py", "far"], **pipes)
         _ = server.stdout.read(1)
-        size = len(open("far/far.bin", "rb").read())
     """
+    assert engine.run(dedent(source)).status == "ok"
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs the right to mount")
+def test_a_file_server_started_by_the_cell_may_itself_open_files(project: Path) -> None:
     engine = Engine(cwd=project)
     try:
-        lineage = run(engine, source)
+        start_server(engine, project)
+        lineage = run(engine, "size = len(open('far/far.bin', 'rb').read())")
         assert engine.run("print(size)").text == "3072\n"
         assert len(reads(lineage)["./far/far.bin"]) == 1
         run(engine, "server.kill(); _ = server.wait()")

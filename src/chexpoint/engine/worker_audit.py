@@ -9,12 +9,23 @@ import resource
 from dataclasses import dataclass
 from typing import Any
 
-from chexpoint.lineage import CellWatch, Places, architecture, code_hash, install
+from chexpoint.lineage import (
+    CellWatch,
+    Places,
+    architecture,
+    code_hash,
+    install,
+    no_new_privileges,
+)
 from chexpoint.model import Mechanism
 
 AUDIT_VARIABLE = "CHEX_AUDIT"
 """Environment variable: ``auto``, ``hook`` or ``off``."""
 
+_NO_RIGHTS = (
+    "programs that need extra rights (sudo, ping, rootless containers) do not get them in cells;"
+    f" {AUDIT_VARIABLE}=hook turns the audit of system calls off"
+)
 _WHY = {
     errno.EBUSY: "system calls are audited from outside already, as in a kernel within a kernel",
     errno.EINVAL: "this system has no seccomp user notification",
@@ -44,17 +55,16 @@ def cover(wanted: str) -> Coverage:
     arch = architecture()
     if arch is None:
         return Coverage("audit hook", f"system calls of {os.uname().machine} are not known to CHEX")
+    had_none = no_new_privileges()
     try:
         installed = install(arch)
     except OSError as error:
         why = _WHY.get(error.errno or 0, error.strerror or str(error))
-        return Coverage("audit hook", f"system calls cannot be audited here: {why}")
-    note = ""
-    if installed.gave_up_privileges:
-        note = (
-            "programs that need extra rights (sudo, ping, rootless containers) do not get them"
-            f" in cells; {AUDIT_VARIABLE}=hook turns the audit of system calls off"
-        )
+        note = f"system calls cannot be audited here: {why}"
+        if no_new_privileges() and not had_none:
+            note += f"; {_NO_RIGHTS}"
+        return Coverage("audit hook", note)
+    note = _NO_RIGHTS if installed.gave_up_privileges else ""
     return Coverage("system calls", note, installed.listener, installed.gave_up_privileges)
 
 

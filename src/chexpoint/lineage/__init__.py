@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from chexpoint.lineage.places import Places
     from chexpoint.lineage.processes import CHECKPOINT_NAME
     from chexpoint.lineage.records import default_cache_folder
-    from chexpoint.lineage.seccomp import Installed, install
+    from chexpoint.lineage.seccomp import Installed, install, no_new_privileges
     from chexpoint.lineage.syscalls import architecture
     from chexpoint.lineage.table import lineage_html, lineage_rows, lineage_text
     from chexpoint.lineage.trail import Cell, Step, Trail
@@ -44,7 +44,7 @@ _HOME = {
     "places": ("Places",),
     "processes": ("CHECKPOINT_NAME",),
     "records": ("default_cache_folder",),
-    "seccomp": ("Installed", "install"),
+    "seccomp": ("Installed", "install", "no_new_privileges"),
     "syscalls": ("architecture",),
     "table": ("lineage_html", "lineage_rows", "lineage_text"),
     "trail": ("Cell", "Step", "Trail"),
@@ -83,5 +83,6 @@ __all__ = [
     "lineage_rows",
     "lineage_svg",
     "lineage_text",
+    "no_new_privileges",
     "strict_digest",
 ]

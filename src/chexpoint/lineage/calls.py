@@ -194,7 +194,9 @@ class Calls:
         if where is not None:
             files.create(process.name, op, *where)
 
-    def _use_system(self, process: Process, thread: int, name: str, args: tuple[int, ...]) -> None:
+    def _use_system(  # noqa: C901 - a table
+        self, process: Process, thread: int, name: str, args: tuple[int, ...]
+    ) -> None:
         log = self._files.log
         match name:
             case "execve":
@@ -208,9 +210,10 @@ class Calls:
             case "getrandom":
                 if args[1]:  # else it only asks whether there is such a call
                     log.hint("entropy", f"it asked the system for {args[1]} random bytes")
-            case "unshare" | "setns" | "chroot" | "pivot_root" | "mount":
+            case "mount" | "move_mount":
+                self._files.folders.expect_mounts()
+            case "unshare" | "setns" | "chroot" | "pivot_root":
                 self.processes.namespace_changed()
-                self._files.folders.look_at_mounts()
             case "io_uring_setup":
                 log.gap(f"process {process.name} uses io_uring, whose reads are not seen")
             case "open_by_handle_at":
@@ -221,16 +224,16 @@ class Calls:
     def _exec(self, process: Process, thread: int, dirfd: int, path: int, argv: int) -> None:
         program = self._path(process, thread, dirfd, path)
         try:
-            cwd = os.fsencode(os.readlink(f"/proc/{thread}/cwd"))
             if program is None:  # by descriptor, perhaps
                 program = os.fsencode(os.readlink(f"/proc/{thread}/fd/{dirfd & _LOW}"))
-            info = os.stat(program)
+            folder, name = self._files.folders.split(program)
+            is_far = bool(self._files.folders.far_at(folder, name))
+            info = None if is_far else os.stat(program)
         except OSError:
             return  # looked for along PATH
-        folder, name = self._files.folders.split(program)
-        self.processes.executed(process, program, argv, cwd)
+        self.processes.executed(process, thread, program, argv)
         self._files.log.did(process.name, "exec", folder.text(name))
-        if self.gave_up_privileges and _wants_privileges(program, info):
+        if self.gave_up_privileges and info is not None and _wants_privileges(program, info):
             self._files.log.needed_privileges[os.fsdecode(os.path.basename(program))] = None
         if folder.kind is Kind.DATA:
             self._files.read(process.name, folder, name)

@@ -116,8 +116,8 @@ class Files:
                     self.is_elsewhere(folder, name, changes=False)
                 return None
             raw = folder.prefix + name
-            if folder.far:
-                self._read_far(who, folder, raw)
+            if far := self.folders.far_at(folder, name):
+                self._read_far(who, far, raw)
                 return None
             try:
                 info = os.lstat(raw)
@@ -127,6 +127,7 @@ class Files:
             if not stat.S_ISLNK(info.st_mode):
                 return self._read_entry(who, raw, info, flags)
             folder, name = self.folders.follow(folder, name)
+        self.log.word(who, folder.text(name), "unreadable")  # a loop of links
         return None
 
     def _cannot_read(self, who: str, path: str, error: OSError) -> None:
@@ -162,7 +163,7 @@ class Files:
 
     def _read_source(self, who: str, folder: Folder, name: bytes) -> None:
         """A compiled file is read: its source counts, whether or not Python looks at it."""
-        if name.endswith(b".pyc"):
+        if name.endswith(b".pyc") and not folder.far:
             parent = self.folders.find(folder.prefix[: -len("/__pycache__/")])
             source = name.split(b".", 1)[0] + b".py"
             if os.path.exists(parent.prefix + source):
@@ -219,7 +220,7 @@ class Files:
             self.log.pending.add(job.reading)
         return job
 
-    def _read_far(self, who: str, folder: Folder, raw: bytes) -> None:
+    def _read_far(self, who: str, far: bytes, raw: bytes) -> None:
         path = os.fsdecode(raw)
         if path in self.log.writes:
             return
@@ -229,13 +230,13 @@ class Files:
         made = self._produced.get(path)
         if made is not None and self.log.step.follows(made.step):
             self._late[reading] = made
-        self._pending[path] = self._submit_far(folder, raw, reading)
+        self._pending[path] = self._submit_far(far, raw, reading)
 
-    def _submit_far(self, folder: Folder, raw: bytes, reading: Reading) -> Job:
+    def _submit_far(self, far: bytes, raw: bytes, reading: Reading) -> Job:
         job = Job(raw, -1, reading)
         reading.is_far = True
         self.log.pending.add(reading)
-        self._prints.submit(job, folder.far)
+        self._prints.submit(job, far)
         return job
 
     # ------------------------------------------------------------ changing
@@ -269,7 +270,7 @@ class Files:
                 return None
             raw = folder.prefix + name
             path = os.fsdecode(raw)
-            if folder.far:
+            if self.folders.far_at(folder, name):
                 return self._change_far(who, "write", folder, name)
             try:
                 info = os.lstat(raw)
@@ -346,7 +347,7 @@ class Files:
         if self._is_no_data(folder, name):
             return None
         path = folder.text(name)
-        if folder.far:
+        if self.folders.far_at(folder, name):
             return self._change_far(who, "delete", folder, name)
         try:
             info = os.lstat(folder.prefix + name)
@@ -365,7 +366,7 @@ class Files:
         """Note that a folder or a link is about to be made."""
         if self._is_no_data(folder, name):
             return
-        if folder.far:
+        if self.folders.far_at(folder, name):
             self.log.wrote(who, op, folder.text(name), None)
         elif not os.path.lexists(folder.prefix + name):
             if op == "link":
@@ -374,7 +375,7 @@ class Files:
 
     def link(self, who: str, old: Where, new: Where) -> Job | None:
         """Note that a file is about to get a second name."""
-        if self._is_no_data(*new) or not os.path.lexists(old[0].prefix + old[1]):
+        if self._is_no_data(*new) or not self._is_there(*old):
             return None
         job = self._blocked(*new)
         if job is None:
@@ -388,16 +389,20 @@ class Files:
         if self._is_no_data(*new):
             self.log.writes.pop(source, None)  # Python writes its caches under odd names first
             return None
-        if not old[0].far and not os.path.lexists(old[0].prefix + old[1]):
+        if not self._is_there(*old):
             return None  # the call will fail
         job = self._blocked(*old) or self._blocked(*new)
         if job is None:
             self._note_move(old, new)
             self._replace(who, "rename", *old)
             self._replace(who, "rename", *new)
-            if not old[0].far and os.path.isdir(old[0].prefix + old[1]):
+            if not self.folders.far_at(*old) and os.path.isdir(old[0].prefix + old[1]):
                 self._move_folder(source, target)
         return job
+
+    def _is_there(self, folder: Folder, name: bytes) -> bool:
+        """Return whether there is such an entry; far ones are believed to be there."""
+        return bool(self.folders.far_at(folder, name)) or os.path.lexists(folder.prefix + name)
 
     def _note_move(self, old: Where, new: Where) -> None:
         source, target = old[0].text(old[1]), new[0].text(new[1])
@@ -408,7 +413,7 @@ class Files:
 
     def _blocked(self, folder: Folder, name: bytes) -> Job | None:
         """Return the job that must end before a name may change its meaning."""
-        if folder.far:
+        if self.folders.far_at(folder, name):
             job = self._pending.get(folder.text(name))
             if job is None or job.reading.digest:
                 return None
@@ -422,7 +427,7 @@ class Files:
     def _replace(self, who: str, op: str, folder: Folder, name: bytes) -> None:
         path = folder.text(name)
         info = None
-        if not folder.far:
+        if not self.folders.far_at(folder, name):
             with contextlib.suppress(OSError):
                 info = os.lstat(folder.prefix + name)
                 if not stat.S_ISREG(info.st_mode):
@@ -449,9 +454,9 @@ class Files:
         log = self.log
         for path, before in log.writes.items():
             folder, name = self.folders.split(os.fsencode(path))
-            if folder.far:
+            if far := self.folders.far_at(folder, name):
                 reading = Reading(None)
-                self._submit_far(folder, folder.prefix + name, reading)
+                self._submit_far(far, folder.prefix + name, reading)
                 log.outcomes[path] = Outcome("written", reading)
                 self._produced[path] = Produced(reading, log.step)
                 continue
@@ -489,7 +494,9 @@ class Files:
             if before is None:
                 log.outcomes[path] = Outcome("folder")
         else:
-            log.outcomes[path] = Outcome("written", Reading(signature, special_word(info.st_mode)))
+            is_link = stat.S_ISLNK(info.st_mode)
+            word = "link" if is_link else special_word(info.st_mode)
+            log.outcomes[path] = Outcome("written", Reading(signature, word))
 
 
 def _as_left_by(step: Step) -> str:

@@ -137,6 +137,7 @@ class Fingerprints:
         """Somebody waits for a job; it will not wait long."""
         with self._turn:
             job.deadline = job.deadline or time.monotonic() + _PATIENCE_S
+            self._rushed = time.monotonic()  # those before it in the queue, too
             self._turn.notify_all()
 
     def rush(self) -> None:

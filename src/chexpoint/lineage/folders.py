@@ -33,12 +33,13 @@ class Folders:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._far = FarMounts()
+        self._mounts_change = False
         self._known: dict[bytes, Folder] = {}
 
     def find(self, raw: bytes) -> Folder:
         """Return a folder by any absolute path to it."""
         # A cell may itself start a file server, and then wait for it.
-        if self._far.have_changed():
+        if self._mounts_change and self._far.have_changed():
             self._known.clear()
         known = self._known.get(raw)
         return known if known is not None else self._add(raw)
@@ -77,6 +78,10 @@ class Folders:
     def forget(self) -> None:
         """Links or folders may have changed."""
         self._known.clear()
+
+    def expect_mounts(self) -> None:
+        """A process is about to mount something: from now on look before each folder."""
+        self._mounts_change = True
 
     def look_at_mounts(self) -> None:
         """To be called at the start of each cell."""

@@ -114,7 +114,8 @@ _SYSTEM_NAMES = frozenset(
 _SKIPPED_NAMES = ("__pycache__", ".chex", ".ipynb_checkpoints")
 # Names that Python, joblib and others draw by lot, in folders made for that.
 _RANDOM_NAMES = re.compile(
-    r"^(tmp|pymp-|psm_|sem\.mp-|sem\.loky-|joblib_memmapping_folder_|loky-)[A-Za-z0-9_-]{8,}(?=$|\.)"
+    r"^((?:tmp|pymp-)(?=[a-z0-9_]{8}(?:$|\.))|(?:psm_|sem\.mp-|sem\.loky-|loky-)"
+    r"|joblib_memmapping_folder_)[A-Za-z0-9_-]{6,}(?=$|\.)"
 )
 
 

@@ -163,13 +163,15 @@ class Processes:
         process.import_folders = set(self.import_folders)
         return process
 
-    def executed(self, process: Process, program: bytes, argv: int, cwd: bytes) -> None:
+    def executed(self, process: Process, thread: int, program: bytes, argv: int) -> None:
         """A process is about to become another program; ``argv`` is where its words are."""
         process.unclear_lists.clear()
         process.import_folders.clear()
         if _PYTHON.search(program) is not None:
             words = process.strings(argv, _MOST_WORDS)
-            process.import_folders.update(self.import_folders, _import_folder(words, cwd))
+            with contextlib.suppress(OSError):
+                cwd = os.fsencode(os.readlink(f"/proc/{thread}/cwd"))
+                process.import_folders.update(self.import_folders, _import_folder(words, cwd))
         process.forget_memory()
 
     def namespace_changed(self) -> None:
@@ -257,7 +259,7 @@ def _import_folder(argv: list[bytes], cwd: bytes) -> tuple[bytes, ...]:
     words = iter(argv[1:])
     for word in words:
         if not word.startswith(b"-"):
-            return (os.path.dirname(os.path.realpath(os.path.join(cwd, word))),)
+            return (os.path.normpath(os.path.dirname(os.path.join(cwd, word))),)
         letters = b"" if word.startswith(b"--") else word[1:]
         for at, letter in enumerate(letters, 1):
             if letter in b"IP":

@@ -42,7 +42,7 @@ class Installed:
     listener: int
     """The descriptor to give to the supervisor."""
     gave_up_privileges: bool
-    """Whether programs started from here can no longer gain rights, as sudo does."""
+    """Whether programs started from here can no longer gain rights, as sudo does, due to this."""
 
 
 def install(arch: Architecture) -> Installed:
@@ -66,25 +66,34 @@ def install(arch: Architecture) -> Installed:
 
 
 def _install(number: int, program: _Program, attempts: tuple[int, ...]) -> tuple[int, bool]:
+    had_given_up = no_new_privileges()
     code = 0
     for flags in attempts:
-        for privileged in (True, False):
-            if not privileged:
-                _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-            fd = _libc.syscall(
-                ctypes.c_long(number),
-                _SET_MODE_FILTER,
-                ctypes.c_ulong(flags),
-                ctypes.byref(program),
-            )
-            if fd >= 0:
-                return fd, bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))
-            code = ctypes.get_errno()
-            if code != errno.EACCES:
-                break
+        fd, code = _try(number, program, flags)
+        if code == errno.EACCES:
+            _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            fd, code = _try(number, program, flags)
+        if not code:
+            return fd, no_new_privileges() and not had_given_up
         if code != errno.EINVAL:
             break
     raise OSError(code, os.strerror(code))
+
+
+def _try(number: int, program: _Program, flags: int) -> tuple[int, int]:
+    """Return the listener and no error, or the error."""
+    fd = _libc.syscall(
+        ctypes.c_long(number),
+        _SET_MODE_FILTER,
+        ctypes.c_ulong(flags),
+        ctypes.byref(program),
+    )
+    return (fd, 0) if fd >= 0 else (-1, ctypes.get_errno())
+
+
+def no_new_privileges() -> bool:
+    """Return whether programs started from here can gain no rights."""
+    return bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))
 
 
 Notification = tuple[int, ...]

@@ -41,6 +41,7 @@ _X86_64 = {
     "getrandom": 318,
     "execveat": 322,
     "io_uring_setup": 425,
+    "move_mount": 429,
     "openat2": 437,
 }
 _AARCH64 = {
@@ -65,6 +66,7 @@ _AARCH64 = {
     "getrandom": 278,
     "execveat": 281,
     "io_uring_setup": 425,
+    "move_mount": 429,
     "openat2": 437,
 }
 # 32-bit programs, and 64-bit ones that use the old gate.

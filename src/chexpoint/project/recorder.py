@@ -8,7 +8,6 @@ import queue
 import threading
 import time
 
-from chexpoint.errors import ChexError
 from chexpoint.model import CellLineage
 from chexpoint.project.project import Project
 
@@ -49,7 +48,7 @@ class Recorder:
         while (lineage := self._queue.get()) is not None:
             try:
                 self._project.record(lineage, self._session)
-            except (ChexError, OSError) as error:
+            except Exception as error:  # a kernel goes on without its record
                 if not has_failed:
                     _log.warning("lineage is kept for this session only: %s", error)
                 has_failed = True

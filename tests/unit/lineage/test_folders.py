@@ -100,6 +100,7 @@ def test_a_far_mount_is_known_as_soon_as_it_is_there(root: Path, folders: Folder
     mount.mkdir()
     (root / "link").symlink_to(mount / NAME)
     assert folders.find(os.fsencode(mount)).far == b""
+    folders.expect_mounts()
     with serving(mount) as server:
         server.hang()  # what looks at it from here on hangs too
         here = folders.find(os.fsencode(root))
