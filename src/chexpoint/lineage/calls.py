@@ -115,9 +115,7 @@ class Calls:
         changes = flags & CHANGING
         if process.unclear_lists and not flags & self._o_directory:
             self._who_listed(process, folder, name)
-        if folder.kind is not Kind.DATA and self._files.is_elsewhere(
-            folder, name, changes=bool(changes)
-        ):
+        if self._files.is_elsewhere(folder, name, changes=bool(changes)):
             return None
         if flags & os.O_PATH or flags & _TMPFILE == _TMPFILE:
             return None  # nothing is read, or the file has no name

@@ -91,6 +91,9 @@ class Files:
     def is_elsewhere(self, folder: Folder, name: bytes, *, changes: bool) -> bool:
         """Return whether a file is no data and needs no further look, having counted it."""
         if folder.kind is Kind.DATA:
+            if folder.path == "/etc" and self.places.is_system_file(folder.text(name)):
+                self.log.environment_reads += 1
+                return True
             return False
         if folder.kind is Kind.IGNORED:
             if folder.path == "/dev" and folder.text(name) in _ENTROPY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from chexpoint.lineage.mounts import FarMounts, resolve
@@ -47,14 +48,35 @@ class Folders:
     def _add(self, raw: bytes) -> Folder:
         if len(self._known) >= _MOST:
             self._known.clear()
+        folder = self._below_known(raw) or self._resolved(raw)
+        self._known[raw] = folder
+        return folder
+
+    def _below_known(self, raw: bytes) -> Folder | None:
+        """Return a plain folder in another one: thousands are met in an import, so be quick."""
+        head, slash, name = raw.rpartition(b"/")
+        if not head or not slash or name in {b"", b".", b".."}:
+            return None
+        parent = self.find(head)
+        at = parent.prefix + name
+        if parent.far or at in self._far.points:
+            return None
+        try:
+            os.readlink(at)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                return None
+        else:
+            return None  # a link
+        return Folder(at, self._places.kind_below(parent.kind, os.fsdecode(at)), b"")
+
+    def _resolved(self, raw: bytes) -> Folder:
         far = self._far.points
         real, is_far = resolve(raw, far)
         mount = b""
         if is_far:
             mount = max((m for m in far if real == m or real.startswith(m + b"/")), key=len)
-        folder = Folder(real, self._places.kind(os.fsdecode(real)), mount)
-        self._known[raw] = folder
-        return folder
+        return Folder(real, self._places.kind(os.fsdecode(real)), mount)
 
     def split(self, raw: bytes) -> tuple[Folder, bytes]:
         """Return the folder of an absolute path, and the name in it."""

@@ -170,6 +170,12 @@ class Places:
             return Kind.CACHE
         return found
 
+    def kind_below(self, parent: Kind, folder: str) -> Kind:
+        """Return the kind of a folder in one whose kind is known; quicker than `kind`."""
+        if parent in {Kind.ENVIRONMENT, Kind.IGNORED} and not self.project.startswith(folder):
+            return parent if folder != _SHARED_MEMORY else Kind.DATA
+        return self.kind(folder)
+
     def is_system_file(self, path: str) -> bool:
         """Return whether a single file beside data belongs to the system."""
         if path.startswith("/etc/"):

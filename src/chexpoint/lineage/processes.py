@@ -137,10 +137,10 @@ class Processes:
         if len(self._by_thread) >= self._many:
             self.forget_dead()
             self._many = _MANY + 2 * len(self._by_thread)
-        pid = thread if _is_leader(thread) else self._leader(thread)
+        name, parent, is_leader = _family(thread)
+        pid = thread if is_leader else self._leader(thread)
         process = self._by_thread.get(pid)
         if process is None:
-            name, parent = _family(pid)
             if name == CHECKPOINT_NAME:
                 process = Process("", pid)
                 process.is_ours = True
@@ -201,22 +201,16 @@ class Processes:
             self._worker.children = 0
 
 
-def _family(pid: int) -> tuple[bytes, int]:
-    """Return the name of a process, and its parent."""
+def _family(thread: int) -> tuple[bytes, int, bool]:
+    """Return the name of a thread, the parent of its process, and whether it leads its process."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         # Not the friendlier "status": that takes Linux several times as long.
-        stat = _read_stat(pid)
+        stat = _read_stat(thread)
         end = stat.rindex(b")")
-        return stat[stat.index(b"(") + 1 : end], int(stat[end + 2 :].split(None, 2)[1])
-    return b"", 0
-
-
-def _is_leader(thread: int) -> bool:
-    try:
-        os.close(os.pidfd_open(thread))
-    except OSError:
-        return False
-    return True
+        fields = stat[end + 2 :].split()
+        # Only the end of a process is signalled, not that of any other thread.
+        return stat[stat.index(b"(") + 1 : end], int(fields[1]), fields[35] != b"-1"
+    return b"", 0, True
 
 
 def _leader(thread: int) -> int:

@@ -185,3 +185,14 @@ def test_values_name_folders_alike(value: str, normal: str) -> None:
 
 def test_the_inner_folder_counts_in_values_too() -> None:
     assert places("/p", "/home/me", "/p/scratch").normalise("/p/scratch/x;/p/y") == "$TMP/x;./y"
+
+
+def test_kind_below_a_known_folder_is_that_of_the_folder(tmp_path: Path) -> None:
+    project = tmp_path / "env" / "share" / "project"
+    places = Places(str(project), environment=[str(tmp_path / "env")])
+    folders = ["/dev", "/dev/shm", "/dev/shm/x", "/proc", "/proc/self", str(tmp_path)]
+    folders += [str(tmp_path / "env"), str(tmp_path / "env" / "lib"), str(project.parent)]
+    folders += [str(project), str(project / "data"), str(project / "__pycache__")]
+    for folder in folders:
+        parent = places.kind(folder.rpartition("/")[0])
+        assert places.kind_below(parent, folder) is places.kind(folder), folder
