@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.effects import Note, signature_of
+from chexpoint.engine.effects import Note, signature, signature_of
 from chexpoint.lineage import Auditor, Cell, Step, Trail, default_cache_folder
 from chexpoint.model import CellLineage, CheckpointId
 
@@ -94,9 +94,11 @@ class Auditing:
             for path, before in self._auditor.take_written()
         ]
 
-    def forked(self, checkpoint: CheckpointId) -> None:
+    def forked(self, checkpoint: CheckpointId) -> list[Note]:
+        """A checkpoint was taken; return the files that were used so far, as they are now."""
         self._trail.mark(checkpoint)
         self.aside(False)
+        return [(path, signature(path)) for path in self._auditor.used()]
 
     def adopted(self, checkpoint: CheckpointId, pid: int) -> None:
         """A process restored from a checkpoint is the worker now."""

@@ -1,10 +1,11 @@
 """Files that are not as they were at a checkpoint.
 
 A restore takes the process back, not the disk.  So that it can say which files
-differ, the worker notes each file before Python first writes it, and at each
-checkpoint the files it has used so far and those of the working folder; that
-also shows what child processes and C libraries did to them.  The supervisor
-keeps these notes in the order of time: processes branch, the disk does not.
+differ, each file is noted before it is first written, and at each checkpoint
+the files used so far and those of the working folder.  The audit of system
+calls sees who uses files; where there is none, the worker notes what Python
+does.  The supervisor keeps these notes in the order of time: processes branch,
+the disk does not.
 """
 
 from __future__ import annotations

@@ -235,8 +235,8 @@ class Supervisor:
                 ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
                 self._handle(ev.Asked(ask))
             case "forked":
-                self._files.checkpoint(event["checkpoint"], event["folder"], event["files"])
-                self._auditing.forked(event["checkpoint"])
+                notes = [*event["files"], *self._auditing.forked(event["checkpoint"])]
+                self._files.checkpoint(event["checkpoint"], event["folder"], notes)
                 self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
             case "refused":
                 self._auditing.aside(False)

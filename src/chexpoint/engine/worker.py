@@ -185,12 +185,13 @@ class Worker:
         use_cell_folder(self.supervisor)
         self._history().release()
         self._files = FileWatch(ignored=[str(app.profile_dir.location)])
-        self._files.start()
         app.kernel.start()
         self._loop.add_reader(self.link.fileno(), self._readable)
         self._resident_then = proc.resident_bytes()
         coverage = self._tell_ready(str(app.profile_dir.location))
         self.audit = WorkerAudit(self.shell, coverage)
+        if coverage.mechanism != "system calls":
+            self._files.start()  # else the supervisor sees which files are used
         while not self.shell.exit_now:
             try:
                 self._loop.run_forever()

@@ -163,6 +163,10 @@ class Auditor:
         """Return the paths that were changed since the last call, as they were before."""
         return _taken(self._files.written)
 
+    def used(self) -> list[str]:
+        """Return the paths that cells have read or changed so far, or many of them."""
+        return list(self._files.used)
+
     @property
     def is_busy(self) -> bool:
         """Whether the audit of some cell that has ended is still under way."""

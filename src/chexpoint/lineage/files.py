@@ -35,6 +35,7 @@ from chexpoint.lineage.trail import Step
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT
 _ENTROPY = {"/dev/random", "/dev/urandom", "/dev/hwrng"}
 _MAX_LINKS = 40
+_MOST_USED = 1000
 
 Where = tuple[Folder, bytes]
 """A folder, and a name in it."""
@@ -63,6 +64,8 @@ class Files:
         self.folders = Folders(places)
         self.written: deque[tuple[str, os.stat_result | None]] = deque()
         """Paths before they changed, for whoever takes them."""
+        self.used: dict[str, None] = {}
+        """Paths that were read or changed, as many as are worth looking at again."""
         self._produced: dict[str, Produced] = {}
         self._prints = prints
         self._pending: dict[tuple[int, int] | str, Job] = {}
@@ -174,6 +177,8 @@ class Files:
 
     def read_file(self, who: str, raw: bytes, path: str, signature: Signature) -> Job | None:
         """Note the read of a regular file; return the job if its digest is yet to come."""
+        if len(self.used) < _MOST_USED:
+            self.used[path] = None
         made = self._produced.get(path)
         if (
             made is not None
@@ -248,6 +253,7 @@ class Files:
         """Note that a path is about to change."""
         if path not in self.log.writes:
             self.written.append((path, before))
+            self.used[path] = None
         self.log.wrote(who, op, path, None if before is None else signature_of(before))
 
     def _change_far(self, who: str, op: str, folder: Folder, name: bytes) -> Job | None:
