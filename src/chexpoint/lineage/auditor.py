@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from chexpoint.lineage.calls import Calls
+from chexpoint.lineage.calls import Calls, Seen
 from chexpoint.lineage.cell_log import CellLog, conclude
 from chexpoint.lineage.environment import Environment
 from chexpoint.lineage.files import Files
@@ -39,6 +39,7 @@ _T = TypeVar("_T")
 # A file server that has not answered by then is not waited for.
 _PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.5
+_SOON_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Auditor:
         self._audited: deque[Audited] = deque()
         self._listeners: list[Listener] = []
         self._is_aside = False
+        self._has_rung = False
         threading.Thread(target=self._clerk, name="chex-clerk", daemon=True).start()
 
     # ------------------------------------------------------------ for the supervisor's loop
@@ -190,19 +192,23 @@ class Auditor:
                 self._failed(error)
 
     def _become(self, pid: int, step: Step) -> None:
+        self._flush()
         if self._calls is not None:
             self._calls.processes.set_worker(pid)
         self._files.log = CellLog(step)
         self._is_aside = False
 
     def _begin(self, step: Step) -> None:
+        self._flush()
         self._files.folders.look_at_mounts()
         self._files.log.begin(step)
 
     def _discard(self) -> None:
+        self._flush()
         self._files.log = CellLog(self._files.log.step.parent or self._files.log.step)
 
     def _end(self, cell: Cell) -> None:
+        self._flush()
         log = self._files.log
         try:
             if self.mechanism == "audit hook":
@@ -265,15 +271,9 @@ class Auditor:
 
     def _serve(self, listener: Listener, call: Notification) -> None:
         """Look at a waiting call and let it go; its caller must never be left waiting."""
-        calls = self._calls
         verdict = None
         try:
-            if calls is not None:
-                process = calls.processes.find(call[1])
-                if process is None:
-                    process = calls.processes.add(call[1])
-                if not (process.is_ours or (self._is_aside and process is calls.processes.worker)):
-                    verdict = calls.handle(process, call)
+            verdict = self._handle(call)
         except Exception as error:
             self._failed(error)
         if isinstance(verdict, Job):
@@ -281,11 +281,32 @@ class Auditor:
             self._bell.release()
             return
         listener.let_go(call[0])
-        if verdict is not None and calls is not None:
-            try:
-                calls.look(verdict)
-            except Exception as error:
-                self._failed(error)
+        try:
+            self._look(verdict)
+        except Exception as error:
+            self._failed(error)
+
+    def _handle(self, call: Notification) -> Seen | Job | None:
+        calls = self._calls
+        if calls is None:
+            return None
+        process = calls.processes.find(call[1]) or calls.processes.add(call[1])
+        if process.is_ours or (self._is_aside and process is calls.processes.worker):
+            return None
+        return calls.handle(process, call)
+
+    def _look(self, verdict: Seen | None) -> None:
+        """Look at what a call reads that has been let go, or see to it that somebody will."""
+        calls = self._calls
+        if calls is None:
+            return
+        if verdict is not None:
+            calls.look(verdict)
+        elif calls.has_many:
+            calls.flush()
+        elif calls.waiting_since and not self._has_rung:
+            self._has_rung = True
+            self._bell.release()
 
     def _failed(self, error: Exception) -> None:
         self._files.log.gap(f"CHEX could not follow what was done: {error!r}")
@@ -310,11 +331,11 @@ class Auditor:
 
     def _clerk(self) -> None:
         while True:
-            busy = self._waiting or self._endings
-            self._bell.acquire(timeout=_LOOK_AGAIN_S if busy else None)
+            self._bell.acquire(timeout=self._patience())
             with self._lock:
                 self._drain()
                 self._give_up_late()
+                self._look_at_seen()
             while self._endings:
                 ending = self._endings[0]
                 if not self._is_complete(ending):
@@ -322,6 +343,25 @@ class Auditor:
                 self._conclude(ending)
                 with self._lock:
                     self._endings.popleft()
+
+    def _patience(self) -> float | None:
+        if self._has_rung:
+            return _SOON_S
+        return _LOOK_AGAIN_S if self._waiting or self._endings else None
+
+    def _look_at_seen(self) -> None:
+        """Look at calls that were written down some time ago."""
+        since = self._calls.waiting_since if self._calls is not None else 0
+        if since and time.time_ns() - since >= _SOON_S * 1e9:
+            self._flush()
+        self._has_rung = bool(self._calls is not None and self._calls.waiting_since)
+
+    def _flush(self) -> None:
+        if self._calls is not None:
+            try:
+                self._calls.flush()
+            except Exception as error:
+                self._failed(error)
 
     def _give_up_late(self) -> None:
         """Let calls go that wait for a file server which does not answer."""

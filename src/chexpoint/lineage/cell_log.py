@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chexpoint.lineage.fingerprint import Reading, Signature
-from chexpoint.lineage.places import Places
+from chexpoint.lineage.places import Places, without_lots
 from chexpoint.lineage.processes import WORKER
 from chexpoint.lineage.trail import Step
 from chexpoint.model import (
@@ -155,7 +155,8 @@ def conclude(
                 continue  # looked for, then created
         elif sequence[-1].signature is not None and changed(path, sequence[-1]):
             digests.append("volatile")
-        inputs.add("file", names(path), digests)
+        # Whether anything was seen before or after the change is a matter of luck.
+        inputs.add("file", names(path), ["volatile"] if "volatile" in digests else digests)
     for path in _listed(log, report):
         inputs.add("folder", names(path), [found.digest for _, found in log.lists[path]])
     for name, value in report.get("variables", {}).items():
@@ -187,13 +188,16 @@ class _Names:
         self._folders: dict[str, str] = {}
 
     def __call__(self, path: str) -> str:
-        head, _, tail = path.rpartition("/")
+        head, slash, tail = path.rpartition("/")
+        if not slash:
+            return path
         folder = self._folders.get(head)
         if folder is None:
             folder = self._folders[head] = self._places.name(head) + "/" if head else "/"
-        # The base folders have names of their own, and some names are drawn by lot.
-        if folder[0] in "$/" or path in self._places.bases:
+        if path in self._places.bases:
             return self._places.name(path)
+        if folder[0] == "$" or folder.startswith("/dev/shm"):
+            return folder + without_lots(tail)
         return folder + tail
 
 

@@ -111,15 +111,17 @@ class Files:
     # ------------------------------------------------------------ reading
 
     def read(
-        self, who: str, folder: Folder, name: bytes, flags: int = os.O_DIRECTORY
+        self, who: str, folder: Folder, name: bytes, flags: int = os.O_DIRECTORY, when: int = 0
     ) -> str | None:
-        """Note that a path is opened for reading; return it if it is a folder, now listed."""
+        """Note that a path was opened for reading; return it if it is a folder, now listed.
+
+        ``when`` it was opened, in ns; what has changed since then is volatile.
+        """
         for _ in range(_MAX_LINKS):
-            if folder.kind is not Kind.DATA:
-                if folder.kind is Kind.CACHE:
-                    self._read_source(who, folder, name)
-                else:
-                    self.is_elsewhere(folder, name, changes=False)
+            if self.is_elsewhere(folder, name, changes=False):
+                return None
+            if folder.kind is Kind.CACHE:
+                self._read_source(who, folder, name, when)
                 return None
             raw = folder.prefix + name
             if far := self.folders.far_at(folder, name):
@@ -128,22 +130,32 @@ class Files:
             try:
                 info = os.lstat(raw)
             except OSError as error:
-                self._cannot_read(who, os.fsdecode(raw), error)
+                self._cannot_read(who, folder, name, error, when)
                 return None
             if not stat.S_ISLNK(info.st_mode):
-                return self._read_entry(who, raw, info, flags)
+                return self._read_entry(who, raw, info, flags, when)
             folder, name = self.folders.follow(folder, name)
         self.log.word(who, folder.text(name), "unreadable")  # a loop of links
         return None
 
-    def _cannot_read(self, who: str, path: str, error: OSError) -> None:
-        if path not in self.log.writes and not self.places.is_system_file(path):
-            is_absent = error.errno in {errno.ENOENT, errno.ENOTDIR}
-            self.log.word(who, path, "absent" if is_absent else "unreadable")
+    def _cannot_read(
+        self, who: str, folder: Folder, name: bytes, error: OSError, when: int
+    ) -> None:
+        path = folder.text(name)
+        if path in self.log.writes or self.places.is_system_file(path):
+            return
+        word = "unreadable"
+        if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+            word = "volatile" if when and _changed_at(folder.path) > when else "absent"
+        self.log.word(who, path, word)
 
-    def _read_entry(self, who: str, raw: bytes, info: os.stat_result, flags: int) -> str | None:
+    def _read_entry(
+        self, who: str, raw: bytes, info: os.stat_result, flags: int, when: int = 0
+    ) -> str | None:
         path = os.fsdecode(raw)
-        if stat.S_ISREG(info.st_mode):
+        if when and info.st_ctime_ns > when and path not in self.log.writes:
+            self.log.word(who, path, "volatile")
+        elif stat.S_ISREG(info.st_mode):
             if path in self.log.writes and path not in self.log.moved:
                 self.log.did(who, "read own", path)
             elif self.places.is_system_file(path):
@@ -167,13 +179,13 @@ class Files:
         start = folder + "/"
         return any(path.startswith(start) for path in self.log.writes)
 
-    def _read_source(self, who: str, folder: Folder, name: bytes) -> None:
+    def _read_source(self, who: str, folder: Folder, name: bytes, when: int) -> None:
         """A compiled file is read: its source counts, whether or not Python looks at it."""
         if name.endswith(b".pyc") and not folder.far:
             parent = self.folders.find(folder.prefix[: -len("/__pycache__/")])
             source = name.split(b".", 1)[0] + b".py"
             if os.path.exists(parent.prefix + source):
-                self.read(who, parent, source)
+                self.read(who, parent, source, when=when)
 
     def read_file(self, who: str, raw: bytes, path: str, signature: Signature) -> Job | None:
         """Note the read of a regular file; return the job if its digest is yet to come."""
@@ -506,6 +518,14 @@ class Files:
             is_link = stat.S_ISLNK(info.st_mode)
             word = "link" if is_link else special_word(info.st_mode)
             log.outcomes[path] = Outcome("written", Reading(signature, word))
+
+
+def _changed_at(folder: str) -> int:
+    """Return when an entry of a folder last came or went, in ns; 0 if there is no such folder."""
+    try:
+        return os.lstat(folder).st_ctime_ns
+    except OSError:
+        return 0
 
 
 def _as_left_by(step: Step) -> str:

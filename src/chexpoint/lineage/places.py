@@ -189,9 +189,9 @@ class Places:
                 return name
             if path.startswith(base + "/"):
                 rest = path[len(base) :]
-                return name + (_without_lots(rest) if name == "$TMP" else rest)
+                return name + (without_lots(rest) if name == "$TMP" else rest)
         if path.startswith(_SHARED_MEMORY + "/"):
-            return _without_lots(path)
+            return without_lots(path)
         return path
 
     def normalise(self, text: str) -> str:
@@ -213,7 +213,8 @@ def listed_names(names: Iterable[bytes]) -> list[bytes]:
     return sorted(name for name in names if name not in skipped)
 
 
-def _without_lots(rest: str) -> str:
+def without_lots(rest: str) -> str:
+    """Return a path below a temporary folder without what is drawn by lot."""
     return "/".join(_RANDOM_NAMES.sub(r"\1*", part) for part in rest.split("/"))
 
 

@@ -31,6 +31,7 @@ class Process:
         "is_ours",
         "mem",
         "name",
+        "next_import_folders",
         "pid",
         "root",
         "unclear_lists",
@@ -47,6 +48,8 @@ class Process:
         """Set if it sees other file systems than we do."""
         self.import_folders: set[bytes] = set()
         """Of a Python child: the folders its imports will list, once each."""
+        self.next_import_folders: tuple[bytes, ...] = ()
+        """The same, of the program that it is about to become."""
         self.unclear_lists: list[str] = []
         """Listings of such folders, until it is clear who made them."""
 
@@ -163,16 +166,20 @@ class Processes:
         process.import_folders = set(self.import_folders)
         return process
 
-    def executed(self, process: Process, thread: int, program: bytes, argv: int) -> None:
+    def executes(self, process: Process, thread: int, program: bytes, argv: int) -> None:
         """A process is about to become another program; ``argv`` is where its words are."""
-        process.unclear_lists.clear()
-        process.import_folders.clear()
+        process.next_import_folders = ()
         if _PYTHON.search(program) is not None:
             words = process.strings(argv, _MOST_WORDS)
             with contextlib.suppress(OSError):
                 cwd = os.fsencode(os.readlink(f"/proc/{thread}/cwd"))
-                process.import_folders.update(self.import_folders, _import_folder(words, cwd))
+                process.next_import_folders = (*self.import_folders, *_import_folder(words, cwd))
         process.forget_memory()
+
+    def executed(self, process: Process) -> None:
+        """What a process did up to now it did as its last program."""
+        process.unclear_lists.clear()
+        process.import_folders = set(process.next_import_folders)
 
     def namespace_changed(self) -> None:
         """Some process is about to see other file systems; from now on look at each call."""
