@@ -300,7 +300,7 @@ def test_a_process_that_cannot_be_examined_is_not_checkpointed_and_lives_on(
         "x = 1\n"
         "import chexpoint.engine.worker as worker\n"
         "real = worker.find_hazards\n"
-        "def fail(shared): raise RuntimeError('odd')\n"
+        "def fail(*_): raise RuntimeError('odd')\n"
         "worker.find_hazards = fail"
     )
     with pytest.raises(ForkRefused, match="odd"):

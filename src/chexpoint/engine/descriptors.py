@@ -25,10 +25,10 @@ import os
 import select
 import socket
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from chexpoint.engine.proc import libc
+from chexpoint.engine.proc import libc, list_unseen, open_unseen
 
 _NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW
 _SPLICE_F_NONBLOCK = 2
@@ -72,7 +72,7 @@ class Descriptor:
 def open_descriptors(but: Collection[int] = ()) -> Iterator[Descriptor]:
     """Yield the descriptors of this process except standard streams and those in ``but``."""
     try:
-        names = os.listdir("/proc/self/fd")
+        names = list_unseen("/proc/self/fd")
     except OSError:
         return
     for name in names:
@@ -110,11 +110,16 @@ def privatize(keep: Collection[int]) -> list[str]:
     return lost
 
 
-def held_locks() -> list[str]:
+def held_locks(descriptors: Iterable[Descriptor]) -> list[str]:
     """Return, in words, the file locks this process holds and a forked one does not."""
     lost = []
-    for descriptor in open_descriptors():
-        with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{descriptor.fd}") as info:
+    for descriptor in descriptors:
+        if not descriptor.is_file and not descriptor.is_folder:
+            continue  # each look takes a while where system calls are audited
+        with (
+            contextlib.suppress(OSError),
+            open(open_unseen(f"/proc/self/fdinfo/{descriptor.fd}")) as info,
+        ):
             if any(line.startswith("lock:") for line in info):
                 lost.append(f"the lock on {descriptor.target} is not held")
     return lost
@@ -155,7 +160,7 @@ def _reopen(same: list[Descriptor]) -> Iterator[str]:
         if same[0].is_file and os.fstat(fd).st_nlink == 0:
             new = _copy_unnamed(same[0])
         else:
-            new = os.open(f"/proc/self/fd/{fd}", (same[0].flags & ~_NOT_AGAIN) | os.O_CLOEXEC)
+            new = open_unseen(f"/proc/self/fd/{fd}", same[0].flags & ~_NOT_AGAIN)
         os.lseek(new, offset, os.SEEK_SET)
     except OSError as error:
         yield f"the position in {same[0].target} is not kept ({error.strerror})"
@@ -174,7 +179,7 @@ def _copy_unnamed(original: Descriptor) -> int:
         folder = os.path.dirname(original.target)
         new = os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     done = 0
-    source = os.open(f"/proc/self/fd/{original.fd}", os.O_RDONLY)
+    source = open_unseen(f"/proc/self/fd/{original.fd}")
     try:
         while done < size and (sent := os.sendfile(new, source, done, size - done)):
             done += sent
@@ -258,7 +263,7 @@ def _is_broken(fd: int) -> bool:
 
 def _renew_epoll(fd: int) -> None:
     interests = []
-    with open(f"/proc/self/fdinfo/{fd}") as info:
+    with open(open_unseen(f"/proc/self/fdinfo/{fd}")) as info:
         for line in info:
             if line.startswith("tfd:"):
                 words = line.split()

@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from chexpoint.engine.proc import list_unseen
+
 Signature = tuple[int, ...] | None
 """What tells whether a file has changed; None if it does not exist."""
 
@@ -58,7 +60,7 @@ def signature_of(info: os.stat_result) -> Signature:
 def entries(folder: str) -> list[str] | None:
     """Return the paths in a folder, or None if it cannot be read or has too many."""
     try:
-        names = os.listdir(folder)
+        names = list_unseen(folder)
     except OSError:
         return None
     return [os.path.join(folder, name) for name in names] if len(names) <= _MANY else None

@@ -25,7 +25,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 # debugpy replaces os.fork; this one it does not reach.
@@ -33,7 +33,7 @@ from posix import fork as _fork
 from typing import NoReturn
 
 from chexpoint.engine import proc
-from chexpoint.engine.descriptors import open_descriptors, privatize
+from chexpoint.engine.descriptors import Descriptor, open_descriptors, privatize
 from chexpoint.engine.shared_memory import copy_shared_memory
 from chexpoint.engine.wire import Link
 from chexpoint.lineage import CHECKPOINT_NAME
@@ -58,7 +58,12 @@ class Fork:
     """What the process is called when it is live."""
 
 
-def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
+def fork_settled(
+    keep: Collection[int],
+    *,
+    has_shared_memory: bool,
+    descriptors: Iterable[Descriptor] | None = None,
+) -> Fork:
     """Fork a process that becomes the supervisor's child and shares nothing with this one.
 
     Parameters
@@ -67,13 +72,16 @@ def fork_settled(keep: Collection[int], *, has_shared_memory: bool) -> Fork:
         Descriptors that are left as they are.
     has_shared_memory
         Whether there is any to be copied: looking takes longer than the rest.
+    descriptors
+        Those that are open, if that is known.
 
     Raises
     ------
     OSError
         If there is no new process, for whatever reason.
     """
-    shares = has_shared_memory or any(True for _ in open_descriptors(keep))
+    found = open_descriptors() if descriptors is None else descriptors
+    shares = has_shared_memory or any(descriptor.fd not in keep for descriptor in found)
     settled = _Settled() if shares else None
     name = proc.name()
     # Named from its first moment, so that the audit can tell it from the user's own processes.
@@ -255,7 +263,7 @@ def _wait_for_parent(supervisor: int, middle: int) -> None:
 def _set_oom_score(score: int) -> int:
     """Set how readily the system ends this process under memory pressure; return the old score."""
     try:
-        with open("/proc/self/oom_score_adj", "r+") as file:
+        with open(proc.open_unseen("/proc/self/oom_score_adj", os.O_RDWR), "r+") as file:
             old = int(file.read())
             file.seek(0)
             file.write(str(score))

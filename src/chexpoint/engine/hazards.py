@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Iterable
 
 from chexpoint.engine import proc
-from chexpoint.engine.descriptors import open_descriptors
+from chexpoint.engine.descriptors import Descriptor
 from chexpoint.engine.pools import loky_executor, resource_trackers
 from chexpoint.engine.shared_memory import is_private_to_us
 from chexpoint.engine.threads import python_thread_hazards
@@ -32,13 +33,13 @@ _SHARED_OBJECTS = {
 }
 
 
-def find_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
+def find_hazards(shared: list[proc.Mapping], descriptors: Iterable[Descriptor]) -> list[Hazard]:
     """Return everything that can be seen before the fork; ``shared`` are shared mappings."""
     return [
         *python_thread_hazards(),
         *child_hazards(),
         *shared_memory_hazards(shared),
-        *descriptor_hazards(),
+        *descriptor_hazards(descriptors),
         *library_hazards(),
     ]
 
@@ -83,9 +84,9 @@ def shared_memory_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
     return found
 
 
-def descriptor_hazards() -> list[Hazard]:
+def descriptor_hazards(descriptors: Iterable[Descriptor]) -> list[Hazard]:
     found = []
-    for descriptor in open_descriptors():
+    for descriptor in descriptors:
         target = descriptor.target.removesuffix(" (deleted)")
         if target.endswith(("-journal", "-wal")):
             database = target.rpartition("-")[0]

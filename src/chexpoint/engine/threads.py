@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from chexpoint.engine.pools import is_loky_manager
-from chexpoint.engine.proc import mappings, read_maps
+from chexpoint.engine.proc import list_unseen, mappings, open_unseen, read_maps
 from chexpoint.model import Hazard
 
 # Shared objects on every stack, which say nothing about whose thread it is.
@@ -111,7 +111,7 @@ def _count_native_threads() -> dict[str, int]:
     """Return how many threads each library has that is not known to be safe."""
     python = {os.getpid(), *(t.native_id for t in threading.enumerate())}
     try:
-        native = [t for t in map(int, os.listdir("/proc/self/task")) if t not in python]
+        native = [t for t in map(int, list_unseen("/proc/self/task")) if t not in python]
     except OSError:
         return {}
     births = {thread: _birth(thread) for thread in native}
@@ -128,7 +128,7 @@ def _count_native_threads() -> dict[str, int]:
 def _birth(thread: int) -> str:
     """Return when a thread was started: thread ids are used again."""
     try:
-        with open(f"/proc/self/task/{thread}/stat") as file:
+        with open(open_unseen(f"/proc/self/task/{thread}/stat")) as file:
             return file.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""
@@ -165,13 +165,13 @@ def _thread_owners(threads: Iterable[int]) -> dict[int, str]:
     starts = [start for start, _, _ in code]
     owners = {}
     try:
-        memory = os.open("/proc/self/mem", os.O_RDONLY)
+        memory = open_unseen("/proc/self/mem")
     except OSError:
         return dict.fromkeys(threads, "a native library")
     try:
         for thread in threads:
             try:
-                with open(f"/proc/self/task/{thread}/comm") as file:
+                with open(open_unseen(f"/proc/self/task/{thread}/comm")) as file:
                     comm = file.read().strip()
             except OSError:
                 continue  # it has ended
@@ -192,7 +192,7 @@ def _thread_owner(
     """
     names = []
     with contextlib.suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/self/task/{thread}/syscall") as file:
+        with open(open_unseen(f"/proc/self/task/{thread}/syscall")) as file:
             stack_pointer = int(file.read().split()[-2], 16)  # fails for one that is running
         stack = os.pread(memory, _STACK_BYTES, stack_pointer)
         for (value,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):

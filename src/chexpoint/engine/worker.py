@@ -27,7 +27,7 @@ from ipykernel.kernelapp import IPKernelApp
 
 from chexpoint.engine import proc
 from chexpoint.engine.cell_files import use_cell_folder
-from chexpoint.engine.descriptors import held_locks
+from chexpoint.engine.descriptors import Descriptor, held_locks, open_descriptors
 from chexpoint.engine.effects import FileWatch
 from chexpoint.engine.freeze import ChildSignal, Fork, die, fork_settled, wait_frozen
 from chexpoint.engine.hazards import find_hazards
@@ -405,14 +405,15 @@ class Worker:
         flusher.stop()
         maps = proc.read_maps()
         shared = shared_mappings(maps)
-        hazards = self._find_hazards(shared)
+        descriptors = list(open_descriptors())
+        hazards = self._find_hazards(shared, descriptors)
         if hazards:
             os.close(control_fd)
             # Whose they are is often clear from who else has threads.
             self._refuse(checkpoint, [*hazards, *suspect_threads()])
             return
         files = self._files.at_checkpoint()
-        locks = held_locks()
+        locks = held_locks(descriptors)
         repairs = Repairs()
         repairs.before_fork(maps)
         self._child_signal.block()
@@ -420,6 +421,7 @@ class Worker:
             fork = fork_settled(
                 {control_fd, self.link.fileno(), *self._loop.own_descriptors()},
                 has_shared_memory=bool(shared),
+                descriptors=descriptors,
             )
         except OSError as error:
             self._child_signal.unblock()
@@ -449,10 +451,12 @@ class Worker:
 
     def hazards(self) -> list[Hazard]:
         """Return what speaks against a checkpoint now; native threads show only after a fork."""
-        return self._find_hazards(shared_mappings(proc.read_maps()))
+        return self._find_hazards(shared_mappings(proc.read_maps()), list(open_descriptors()))
 
-    def _find_hazards(self, shared: list[proc.Mapping]) -> list[Hazard]:
-        found = find_hazards(shared)
+    def _find_hazards(
+        self, shared: list[proc.Mapping], descriptors: list[Descriptor]
+    ) -> list[Hazard]:
+        found = find_hazards(shared, descriptors)
         if self._debugging:
             advice = "restart the kernel to checkpoint again"
             found.append(Hazard(kind="debugger", what="the debugger is attached", advice=advice))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from chexpoint.lineage.processes import CHECKPOINT_NAME
     from chexpoint.lineage.records import default_cache_folder
     from chexpoint.lineage.seccomp import Installed, install, no_new_privileges
-    from chexpoint.lineage.syscalls import architecture
+    from chexpoint.lineage.syscalls import UNSEEN, architecture
     from chexpoint.lineage.table import lineage_html, lineage_rows, lineage_text
     from chexpoint.lineage.trail import Cell, Step, Trail
     from chexpoint.lineage.watch import CellWatch
@@ -45,7 +45,7 @@ _HOME = {
     "processes": ("CHECKPOINT_NAME",),
     "records": ("default_cache_folder",),
     "seccomp": ("Installed", "install", "no_new_privileges"),
-    "syscalls": ("architecture",),
+    "syscalls": ("UNSEEN", "architecture"),
     "table": ("lineage_html", "lineage_rows", "lineage_text"),
     "trail": ("Cell", "Step", "Trail"),
     "watch": ("CellWatch",),
@@ -61,6 +61,7 @@ def __getattr__(name: str) -> "Any":
 
 __all__ = [
     "CHECKPOINT_NAME",
+    "UNSEEN",
     "Audited",
     "Auditor",
     "Cell",

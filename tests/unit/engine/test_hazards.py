@@ -7,6 +7,7 @@ import os
 import pytest
 
 from chexpoint.engine import hazards, threads
+from chexpoint.engine.descriptors import open_descriptors
 from chexpoint.engine.proc import Mapping
 from chexpoint.engine.shared_memory import is_private_to_us
 
@@ -43,7 +44,9 @@ def test_an_open_device_is_named() -> None:
         pytest.skip("no harmless device to open here")
     fd = os.open("/dev/fuse", os.O_RDONLY)
     try:
-        assert "/dev/fuse" in [h.what.split()[1] for h in hazards.descriptor_hazards()]
+        assert "/dev/fuse" in [
+            h.what.split()[1] for h in hazards.descriptor_hazards(open_descriptors())
+        ]
     finally:
         os.close(fd)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import struct
+from pathlib import Path
 
 import pytest
 
-from chexpoint.lineage.syscalls import architecture, filter_program, names_by_number
+from chexpoint.lineage.syscalls import UNSEEN, architecture, filter_program, names_by_number
 
 ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000
 X86_64, I386, AARCH64, ARM = 0xC000003E, 0x40000003, 0xC00000B7, 0x40000028
@@ -83,7 +86,7 @@ def test_getrandom_notifies_except_for_the_sizes_that_libraries_ask_for(
 ) -> None:
     program = program_of(machine)
     passed = {n for n in range(5000) if run_filter(program, arch, number, 9, n) == ALLOW}
-    assert passed == {8, 16, 24, 32}
+    assert passed == {8, 16, 24, 32, 2496}
 
 
 def test_on_x86_old_32_bit_calls_are_seen_by_their_own_numbers() -> None:
@@ -129,3 +132,24 @@ def test_names_tell_the_same_number_apart_by_the_kind_of_program() -> None:
 
 def test_an_unknown_machine_has_no_architecture() -> None:
     assert architecture("vax") is None
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_only_what_is_opened_for_chex_itself_passes_unseen(machine: str) -> None:
+    arch = architecture(machine)
+    assert arch is not None
+    for flags in (0, 0o2000000, 0o200000, UNSEEN >> 1, 0xFFFFFFFF & ~UNSEEN):
+        call = filter_program(arch), arch.audit_arch, arch.calls["openat"], 3, 9
+        assert run_filter(*call, flags) == NOTIFY
+        assert run_filter(*call, flags | UNSEEN) == ALLOW
+
+
+def test_linux_ignores_the_flag(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"contents")
+    fd = os.open(path, os.O_RDONLY | UNSEEN)
+    try:
+        assert os.read(fd, 100) == b"contents"
+        assert not fcntl.fcntl(fd, fcntl.F_GETFL) & UNSEEN
+    finally:
+        os.close(fd)
