@@ -307,6 +307,18 @@ def test_file_looked_for_and_then_made_in_one_cell_is_no_input(engine: Engine) -
     assert effects(lineage) == {"./made": "written"}
 
 
+def test_file_that_stays_open_counts_again_when_others_have_changed_it(
+    engine: Engine, folder: Path
+) -> None:
+    (folder / "held").write_bytes(b"before")
+    run(engine, "held = open('held')")
+    assert reads(run(engine, "x = 1")) == {}
+    (folder / "held").write_bytes(b"after")
+    lineage = run(engine, "text = held.read()")
+    assert reads(lineage) == {"./held": (digest_of(b"after"),)}
+    assert reads(run(engine, "held.close()")) == {}
+
+
 @pytest.mark.parametrize("way", ["os.link", "os.rename", "os.symlink"])
 def test_file_read_by_the_new_name_that_the_cell_gave_it_is_an_input(
     engine: Engine, folder: Path, way: str

@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 _PATIENCE_S = 5.0
 _LOOK_AGAIN_S = 0.5
 _SOON_S = 0.02
+_NOT_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,9 @@ class Auditor:
                 add_report(self._files, cell.report)
             elif self.mechanism == "off":
                 log.gap("auditing is off (CHEX_AUDIT=off)")
-            self._files.settle(self._still_open(log))
+            open_files = self._open_files()
+            self._files.look_at_held(open_files)
+            self._files.settle({path for path, writing in open_files.items() if writing})
             self._look_for_background(log)
         except Exception as error:
             self._failed(error)
@@ -233,20 +236,17 @@ class Auditor:
                     log.hint("background", f"process {process.name} still runs: {command}")
             self._calls.processes.restart_names(alive)
 
-    def _still_open(self, log: CellLog) -> set[str]:
-        """Return the files that the worker has open for writing."""
-        if not log.writes and not self._files.has_produced:
-            return set()
+    def _open_files(self) -> dict[str, bool]:
+        """Return the files that the worker has open, and whether for writing."""
         pid = self._calls.processes.worker.pid if self._calls is not None else 0
-        found = set()
+        found: dict[str, bool] = {}
         try:
             for name in os.listdir(f"/proc/{pid}/fd"):
                 path = os.readlink(f"/proc/{pid}/fd/{name}")
-                if path.startswith("/") and not path.startswith(("/dev/", "/proc/")):
+                if path.startswith("/") and not path.startswith(_NOT_FILES):
                     with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
                         flags = int(file.read().split(b"flags:", 1)[1].split(None, 1)[0], 8)
-                    if flags & os.O_ACCMODE:
-                        found.add(path)
+                    found[path] = found.get(path, False) or bool(flags & os.O_ACCMODE)
         except (OSError, ValueError, IndexError):
             pass  # it is ending
         return found

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections import deque
+from collections.abc import Iterable
 
 from chexpoint.lineage.cell_log import CellLog, Outcome
 from chexpoint.lineage.fingerprint import (
@@ -30,6 +31,7 @@ from chexpoint.lineage.fingerprint import (
 )
 from chexpoint.lineage.folders import Folder, Folders
 from chexpoint.lineage.places import Kind, Places
+from chexpoint.lineage.processes import WORKER
 from chexpoint.lineage.trail import Step
 
 CHANGING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_CREAT
@@ -72,11 +74,7 @@ class Files:
         self._late: dict[Reading, Produced] = {}
         self._doubtful: set[tuple[int, int]] = set()
         self._probes: dict[str, tuple[int, int]] = {}
-
-    @property
-    def has_produced(self) -> bool:
-        """Whether any cell has left a file."""
-        return bool(self._produced)
+        self._held: dict[str, Signature] = {}
 
     def known(self, signature: Signature) -> str | None:
         """Return the digest of a file that was hashed before."""
@@ -469,6 +467,27 @@ class Files:
         return name == b"__pycache__" or self.is_elsewhere(folder, name, changes=True)
 
     # ------------------------------------------------------------ the end of a cell
+
+    def look_at_held(self, paths: Iterable[str]) -> None:
+        """See whether files have changed that stay open from an earlier cell: it may read on."""
+        held = {}
+        for path in paths:
+            folder, name = self.folders.split(os.fsencode(path))
+            if folder.kind is not Kind.DATA or self.folders.far_at(folder, name):
+                continue
+            try:
+                info = os.lstat(path)
+            except OSError:
+                continue
+            if stat.S_ISREG(info.st_mode):
+                held[path] = signature = signature_of(info)
+                before = self._held.get(path, signature)
+                if signature != before and not self._is_noted(path):
+                    self.read_file(WORKER, os.fsencode(path), path, signature)
+        self._held = held
+
+    def _is_noted(self, path: str) -> bool:
+        return path in self.log.writes or path in self.log.reads
 
     def settle(self, still_open: set[str]) -> None:
         """See what became of the paths that the cell changed, before another cell does."""
