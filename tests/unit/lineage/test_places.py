@@ -11,7 +11,7 @@ from chexpoint.lineage.places import Kind, Places, listed_names, python_folders
 
 
 def places(
-    project: str = "/work/project", home: str = "/home/me", tmp: str = "/tmp", **more: list[str]
+    project: str = "/data/project", home: str = "/home/me", tmp: str = "/tmp", **more: list[str]
 ) -> Places:
     return Places(project, home=home, tmp=tmp, environment=more.pop("environment", []), **more)
 
@@ -22,15 +22,15 @@ def places(
 @pytest.mark.parametrize(
     ("path", "name"),
     [
-        ("/work/project", "."),
-        ("/work/project/a/b.csv", "./a/b.csv"),
-        ("/work/projects/a", "/work/projects/a"),
+        ("/data/project", "."),
+        ("/data/project/a/b.csv", "./a/b.csv"),
+        ("/data/projects/a", "/data/projects/a"),
         ("/home/me", "~"),
         ("/home/me/data.csv", "~/data.csv"),
         ("/home/meister/data.csv", "/home/meister/data.csv"),
         ("/tmp/plain.txt", "$TMP/plain.txt"),
         ("/srv/data.csv", "/srv/data.csv"),
-        ("/work/project/tmpabcdefgh", "./tmpabcdefgh"),
+        ("/data/project/tmpabcdefgh", "./tmpabcdefgh"),
     ],
 )
 def test_names_are_relative_to_the_folders_that_differ(path: str, name: str) -> None:
@@ -87,7 +87,7 @@ def test_links_to_the_folders_do_not_matter(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "kind"),
     [
-        ("/work/project", Kind.DATA),
+        ("/data/project", Kind.DATA),
         ("/srv/data", Kind.DATA),
         ("/", Kind.DATA),
         ("/usr/lib/python3/dist-packages", Kind.ENVIRONMENT),
@@ -101,9 +101,9 @@ def test_links_to_the_folders_do_not_matter(tmp_path: Path) -> None:
         ("/home/me/.cache/matplotlib", Kind.IGNORED),
         ("/tmp/ipykernel_123", Kind.IGNORED),
         ("/srv/ipykernel_123", Kind.DATA),
-        ("/work/project/.chex", Kind.IGNORED),
-        ("/work/project/a/.ipynb_checkpoints", Kind.IGNORED),
-        ("/work/project/__pycache__", Kind.CACHE),
+        ("/data/project/.chex", Kind.IGNORED),
+        ("/data/project/a/.ipynb_checkpoints", Kind.IGNORED),
+        ("/data/project/__pycache__", Kind.CACHE),
         ("/usr/lib/python3/__pycache__", Kind.ENVIRONMENT),
     ],
 )
@@ -138,7 +138,7 @@ def test_more_folders_can_be_ignored(tmp_path: Path) -> None:
 
 
 def test_this_python_is_environment_and_this_test_is_not() -> None:
-    found = Places("/work/project")
+    found = Places("/data/project")
     assert found.kind(str(Path(pytest.__file__).resolve().parent)) is Kind.ENVIRONMENT
     assert found.kind(str(Path(sys.executable).parent.resolve())) is Kind.ENVIRONMENT
     assert found.kind(str(Path(__file__).resolve().parent)) is Kind.DATA
@@ -170,11 +170,11 @@ def test_caches_do_not_show_in_listings() -> None:
 @pytest.mark.parametrize(
     ("value", "normal"),
     [
-        ("/work/project/x:/home/me/y:/tmp", "./x:~/y:$TMP"),
-        ("/work/projects", "/work/projects"),
+        ("/data/project/x:/home/me/y:/tmp", "./x:~/y:$TMP"),
+        ("/data/projects", "/data/projects"),
         ("/var/tmp/x", "/var/tmp/x"),
         ("file:///tmp/x", "file://$TMP/x"),
-        ("-I/work/project/include", "-I/work/project/include"),
+        ("-I/data/project/include", "-I/data/project/include"),
         ("plain", "plain"),
         (f"{sys.prefix}/bin", "$PREFIX/bin"),
     ],
