@@ -136,7 +136,8 @@ class Reads:
         self, who: str, raw: bytes, info: os.stat_result, flags: int, when: int = 0
     ) -> str | None:
         path = os.fsdecode(raw)
-        if when and info.st_ctime_ns > when and path not in self.log.writes:
+        has_contents = stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
+        if when and has_contents and info.st_ctime_ns > when and path not in self.log.writes:
             self.log.word(who, path, "volatile")
         elif stat.S_ISREG(info.st_mode):
             if path in self.log.writes and path not in self.log.moved:

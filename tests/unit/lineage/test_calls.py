@@ -166,3 +166,12 @@ def test_a_large_file_that_was_only_written_down_still_stops_its_change(
     settle(tmp_path / "a", bytes(2**20))
     caller.open("a")
     assert isinstance(caller.open("a", os.O_WRONLY | os.O_TRUNC), Job)
+
+
+def test_a_pipe_is_a_pipe_however_often_it_was_used(caller: Caller, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    caller.open("pipe")
+    tick(tmp_path)
+    os.utime(tmp_path / "pipe")
+    caller.calls.flush()
+    assert caller.reads() == {"pipe": ["fifo"]}
