@@ -1,9 +1,9 @@
 """What each audited system call is about.
 
 A call waits while it is looked at.  One that only reads is just written down,
-and looked at with others a moment later: going through many at once takes a
-third of the time.  One that changes something is looked at before it goes on,
-after all that were written down, because afterwards what was there is gone.
+and looked at with others a moment later, so that its caller hardly waits.  One
+that changes something is looked at before it goes on, after all that were
+written down, because afterwards what was there is gone.
 """
 
 from __future__ import annotations

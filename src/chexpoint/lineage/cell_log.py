@@ -47,7 +47,6 @@ class CellLog:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.has_begun = False
         self.reads: dict[str, list[Reading]] = {}
         self.lists: dict[str, list[tuple[str, Reading]]] = {}
         """Who listed a folder, and what it saw."""
@@ -120,7 +119,6 @@ class CellLog:
 
     def begin(self, step: Step) -> None:
         """A cell starts; what was noted before it happened in between."""
-        self.has_begun = True
         self.step = step
         if not self.is_empty:
             paths = sorted({path for _, _, path, _ in self.notes})
