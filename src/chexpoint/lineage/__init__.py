@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chexpoint.lineage.seccomp import Installed, install, no_new_privileges
     from chexpoint.lineage.syscalls import UNSEEN, architecture
     from chexpoint.lineage.table import lineage_html, lineage_rows, lineage_text
-    from chexpoint.lineage.trail import Cell, Step, Trail
+    from chexpoint.lineage.trail import Cell, Step, Trail, taint_after
     from chexpoint.lineage.watch import CellWatch
 
 _HOME = {
@@ -47,7 +47,7 @@ _HOME = {
     "seccomp": ("Installed", "install", "no_new_privileges"),
     "syscalls": ("UNSEEN", "architecture"),
     "table": ("lineage_html", "lineage_rows", "lineage_text"),
-    "trail": ("Cell", "Step", "Trail"),
+    "trail": ("Cell", "Step", "Trail", "taint_after"),
     "watch": ("CellWatch",),
 }
 
@@ -86,4 +86,5 @@ __all__ = [
     "lineage_text",
     "no_new_privileges",
     "strict_digest",
+    "taint_after",
 ]

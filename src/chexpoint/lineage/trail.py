@@ -6,12 +6,13 @@ order, a state is what its path made of the fresh interpreter.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from chexpoint.lineage.digest import digest
 from chexpoint.lineage.equality import lineage_digest, strict_digest
-from chexpoint.model import Bytes, CellAudit, CellLineage, Digest, NodeId, Seconds
+from chexpoint.model import Bytes, CellAudit, CellLineage, Digest, NodeId, Seconds, Taint
 
 
 class Step:
@@ -92,6 +93,11 @@ class Trail:
 def root_node(packages: Digest) -> NodeId:
     """Return the lineage of the fresh interpreter: the environment it runs in."""
     return NodeId(digest("root", packages))
+
+
+def taint_after(lineage: CellLineage, before: Taint) -> Taint:
+    """Return the taint of the state after a run of a cell, given that of the state before it."""
+    return uuid.uuid4().hex if lineage.doubt() else before
 
 
 def conclude_step(step: Step, cell: Cell, audit: CellAudit, packages: Digest) -> CellLineage:

@@ -28,7 +28,9 @@ from chexpoint.model.lineage import (
     audit_from_json,
     lineage_from_json,
 )
+from chexpoint.model.record import CellRecord, Output, PathCell, Taint, path_cell_from_json
 from chexpoint.model.size import format_seconds, format_size, parse_size
+from chexpoint.model.tree import ExecutionTree, TreeNode, Version, tree_from_json
 
 __all__ = [
     "ROOT",
@@ -37,6 +39,7 @@ __all__ = [
     "CellAudit",
     "CellError",
     "CellLineage",
+    "CellRecord",
     "CellResult",
     "Checkpoint",
     "CheckpointId",
@@ -44,15 +47,21 @@ __all__ = [
     "Effect",
     "EffectKind",
     "Event",
+    "ExecutionTree",
     "Hazard",
     "Hint",
     "Input",
     "InputKind",
     "Mechanism",
     "NodeId",
+    "Output",
+    "PathCell",
     "RestoreReport",
     "Seconds",
     "Status",
+    "Taint",
+    "TreeNode",
+    "Version",
     "audit_from_json",
     "checkpoint_from_json",
     "format_seconds",
@@ -60,7 +69,9 @@ __all__ = [
     "hazard_from_json",
     "lineage_from_json",
     "parse_size",
+    "path_cell_from_json",
     "report_from_json",
     "status_from_json",
     "to_json",
+    "tree_from_json",
 ]

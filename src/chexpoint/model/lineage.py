@@ -6,6 +6,7 @@ there is nothing to hash: see `Input.digests`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -120,6 +121,23 @@ class CellLineage:
     size_bytes: Bytes
     """Memory of the state after the cell."""
     status: Literal["ok", "error"] = "ok"
+
+    def doubt(self, allowed: Collection[str] = ()) -> str:
+        """Return why another run may lead to another state; empty if it surely leads to this one.
+
+        Parameters
+        ----------
+        allowed
+            Kinds of hints that do not matter to the user.
+        """
+        if self.status != "ok":
+            return "it failed"
+        if self.audit.gaps:
+            return f"not all it read is known: {self.audit.gaps[0]}"
+        for hint in self.audit.hints:
+            if hint.kind not in allowed:
+                return hint.what
+        return ""
 
 
 def audit_from_json(data: dict[str, Any]) -> CellAudit:
