@@ -9,6 +9,7 @@
     + EngineTimeout (+ TimeoutError)
     + ForkRefused
     + RestoreFailed
+    + NotReached
     + UnknownCheckpoint (+ LookupError)
 
 Messages say what happened, to what, and what to do next.  All of them survive
@@ -72,6 +73,10 @@ class ForkRefused(EngineError):
 
 class RestoreFailed(EngineError):
     """The checkpoint is there but did not come alive; the state is what it was before."""
+
+
+class NotReached(EngineError):
+    """A recorded state could not be brought back."""
 
 
 class UnknownCheckpoint(EngineError, LookupError):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexpoint.engine import events as ev
-from tests.support.engine_world import World
+from chexpoint.model import to_json
+from tests.support.engine_world import World, sources
 
 
 class Script:
@@ -28,8 +29,16 @@ class Script:
         match word:
             case "run":
                 self.requests += 1
-                request = ev.Request(self.requests, "execute", ())
+                cell = ev.CellText(ref) if ref else None
+                request = ev.Request(self.requests, "execute", (), cell=cell)
                 world.handle(ev.Submitted(request))
+            case "complete":
+                self.requests += 1
+                world.handle(ev.Submitted(ev.Request(self.requests, "state", ())))
+            case "record":
+                self.ask("record", do="begin", name="v", here=ref == "here")
+            case "go":
+                self.go(ref)
             case "refuse":
                 world.refuse_next = True
             case "abort":
@@ -43,7 +52,20 @@ class Script:
             case "stop":
                 world.handle(ev.ShutdownAsked())
 
-    def ask(self, op: str, **args: str | None) -> None:
+    def go(self, ref: str) -> None:
+        """Go to a recorded state: the newest of its length, or the root."""
+        paths = [c.node for cells in self.world.recorded.values() for c in cells.values()]
+        fitting = [p.split("/") for p in paths if p.count("/") + 1 == int(ref)]
+        cells = fitting[-1] if fitting else []
+        at, path = "root ", []
+        for source in cells:
+            if source not in self.world.recorded.get(at, {}):
+                break
+            path.append(self.world.recorded[at][source])
+            at = f"{path[-1].node} {path[-1].taint}"
+        self.ask("go", path=to_json(path), files=False, title="there")
+
+    def ask(self, op: str, **args: object) -> None:
         self.asks += 1
         self.world.handle(ev.Asked(ev.Ask(self.asks, op, args)))  # type: ignore[arg-type]
 
@@ -56,6 +78,15 @@ class Script:
 STEPS = st.sampled_from(
     [
         "run",
+        "run a",
+        "run a",
+        "run b",
+        "run lucky",
+        "complete",
+        "record",
+        "record here",
+        "go 1",
+        "go 2",
         "checkpoint a",
         "checkpoint b",
         "checkpoint",
@@ -102,7 +133,47 @@ def test_any_order_with_any_deaths_leaves_a_working_engine(
     script.check_all_answered()
 
 
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(STEPS, max_size=14), data=st.data())
+def test_the_worker_is_where_the_user_is_when_a_cell_runs(
+    steps: list[str], data: st.DataObject
+) -> None:
+    """The world checks each dispatch; here, where the user ends is where plain running ends."""
+    world = World()
+    script = Script(world)
+    for step in steps:
+        script.give(step)
+        for _ in range(data.draw(st.integers(0, 4))):
+            if moves := world.moves():
+                world.play(data.draw(st.sampled_from(moves)))
+    world.settle()
+    here = sources(world.state.time.place)
+    script.give("run last")
+    world.settle()
+    assert world.worker is not None
+    assert world.worker.cells == (*here, "last")
+
+
+def test_a_run_of_the_whole_notebook_computes_only_what_is_new() -> None:
+    world = World()
+    script = Script(world)
+    for version in (["a", "b", "c"], ["a", "b", "changed"], ["a", "b", "changed"]):
+        script.give("record")
+        for cell in version:
+            script.give(f"run {cell}")
+        world.settle()
+    assert world.computed == ["a", "b", "c", "a", "b", "changed"]
+    assert world.recalled == ["a", "b", "a", "b", "changed"]
+    script.give("complete")
+    world.settle()
+    assert world.worker is not None
+    assert world.worker.cells == ("a", "b", "changed")
+
+
 SCRIPTS = [
+    ["record", "run a", "run b", "record", "run a", "run c"],
+    ["record", "run a", "checkpoint x", "run b", "record", "run a", "run b", "complete"],
+    ["record", "run a", "run b", "go 1", "run c"],
     ["run", "checkpoint a", "run", "restore a", "run"],
     ["checkpoint a", "run", "take a", "run"],
     ["checkpoint a", "checkpoint b", "restore a", "restore b"],

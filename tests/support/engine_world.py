@@ -3,17 +3,22 @@
 The world obeys instructions the way the real processes do: every connection
 keeps its order, and nothing is ordered between two connections.  A *move* is
 one thing that can happen next; which, is the test's choice.
+
+A worker's state is the list of cells that made it, so the world sees at once
+when a cell is given to a worker that is not in the state the engine believes.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.situation import Idle
 from chexpoint.engine.state import EngineState
-from chexpoint.model import CheckpointId, Hazard
+from chexpoint.lineage import Step
+from chexpoint.model import CellAudit, CellLineage, CheckpointId, Hazard, NodeId, PathCell
 
 Move = tuple[str, str]
 
@@ -24,12 +29,15 @@ class Worker:
     commands: deque[ev.Instruction] = field(default_factory=deque)
     sent: deque[ev.Event] = field(default_factory=deque)
     alive: bool = True
+    cells: tuple[str, ...] = ()
+    """What has made its state."""
 
 
 @dataclass
 class Frozen:
     """The process, or line of processes, behind one checkpoint's connection."""
 
+    cells: tuple[str, ...] = ()
     alive: bool = True
     thaws: deque[bool] = field(default_factory=deque)
     sent: deque[ev.Event] = field(default_factory=deque)
@@ -53,6 +61,14 @@ class World:
         self.stopped = False
         self.refuse_next = False
         self.pending_worker: Worker | None = None
+        self.unconcluded: deque[Step] = deque()
+        self.recorded: dict[str, dict[str, PathCell]] = {}
+        self.lineages: dict[str, CellLineage] = {}
+        self.looks: deque[tuple[int, str, Step]] = deque()
+        self.checks = 0
+        self.computed: list[str] = []
+        self.recalled: list[str] = []
+        self.lots = iter(range(1, 10**6))
         self.apply(self.state.start())
 
     # ------------------------------------------------------------ what the engine does
@@ -76,6 +92,9 @@ class World:
                 if isinstance(instruction, ev.Fork):
                     assert instruction.checkpoint not in self.ids, "checkpoint id used twice"
                     self.ids.add(instruction.checkpoint)
+                if isinstance(instruction, ev.Dispatch) and instruction.step is not None:
+                    believed = sources(instruction.step.parent)
+                    assert self.worker.cells == believed, "the worker is in another state"
                 self.worker.commands.append(instruction)
             case ev.Thaw(checkpoint, keep):
                 assert self.thawing is None, "two thaws at once"
@@ -112,7 +131,15 @@ class World:
                 self.timers.discard(name)
             case ev.Stop():
                 self.stopped = True
-            case ev.Note() | ev.Measure():
+            case ev.Look(request, cell, place):
+                self.looks.append((request.seq, cell.source, place))
+            case ev.Recall(request, step):
+                self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
+                self.recalled.append(step.source)
+                assert node_of(sources(step)) == step.node, "another state is recalled"
+            case ev.CheckFiles():
+                self.checks += 1
+            case _:
                 pass
 
     # ------------------------------------------------------------ what can happen
@@ -133,6 +160,12 @@ class World:
                 found.append(("hear checkpoint", checkpoint))
         if self.thawed:
             found.append(("hear thawing", ""))
+        if self.unconcluded:
+            found.append(("conclude", ""))
+        if self.looks and _is_known(self.looks[0][2]):
+            found.append(("answer look", ""))
+        if self.checks:
+            found.append(("answer check", ""))
         return [] if self.stopped else found
 
     def deaths(self) -> list[Move]:
@@ -171,6 +204,13 @@ class World:
                 if isinstance(event, ev.ThawFailed):
                     self.thawing = self.pending_worker = None
                 self.handle(event)
+            case "conclude":
+                self._conclude(self.unconcluded.popleft())
+            case "answer look":
+                self._answer_look(*self.looks.popleft())
+            case "answer check":
+                self.checks -= 1
+                self.handle(ev.FilesChecked(()))
             case "kill worker":
                 assert self.worker is not None
                 self.worker.alive = False
@@ -186,16 +226,23 @@ class World:
 
     def _work(self, worker: Worker) -> None:
         match worker.commands.popleft():
-            case ev.Dispatch(request):
-                self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
-                worker.sent.append(ev.RequestDone(request.seq, seconds=0.001))
+            case ev.Dispatch(request, step):
+                if request.kind != "again":
+                    self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
+                is_cell = step is not None and request.cell is not None
+                if step is not None and is_cell:
+                    worker.cells = (*worker.cells, step.source)
+                    self.computed.append(step.source)
+                    self.unconcluded.append(step)
+                outcome: Literal["ok"] | None = "ok" if is_cell else None
+                worker.sent.append(ev.RequestDone(request.seq, seconds=0.001, outcome=outcome))
             case ev.Fork(checkpoint):
                 if self.refuse_next:
                     self.refuse_next = False
                     reasons = (Hazard(kind="test", what="a test"),)
                     worker.sent.append(ev.Refused(checkpoint, reasons))
                 else:
-                    frozen = Frozen()
+                    frozen = Frozen(worker.cells)
                     frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
                     self.frozen[checkpoint] = frozen
                     worker.sent.append(ev.Forked(checkpoint, 0.001))
@@ -216,7 +263,7 @@ class World:
     def _thaw(self, checkpoint: CheckpointId) -> None:
         frozen = self.frozen[checkpoint]
         kept = frozen.thaws.popleft()
-        self.pending_worker = Worker(next(self.pids))
+        self.pending_worker = Worker(next(self.pids), cells=frozen.cells)
         self.thawed.append(ev.Thawed(checkpoint, self.pending_worker.pid, kept))
         if kept:
             frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
@@ -229,6 +276,31 @@ class World:
         if frozen.thaws:  # it was told to go live and never did
             frozen.thaws.clear()
             self.thawed.append(ev.ThawFailed(checkpoint))
+
+    def _conclude(self, step: Step) -> None:
+        """The lineage of a cell comes out, and it is recorded."""
+        parent = step.parent
+        assert parent is not None
+        parent.node = parent.node or node_of(sources(parent))
+        step.taint = f"lot {next(self.lots)}" if "lucky" in step.source else parent.taint
+        step.node = node_of(sources(step))
+        known = PathCell(
+            node=step.node,
+            parent=parent.node,
+            taint=step.taint,
+            source=step.source,
+            seconds=0.001,
+            execution_count=step.number,
+        )
+        self.recorded.setdefault(f"{parent.node} {parent.taint}", {})[step.source] = known
+
+    def _answer_look(self, seq: int, source: str, place: Step) -> None:
+        state = f"{place.node or node_of(sources(place))} {place.taint}"
+        known = self.recorded.get(state, {}).get(source)
+        found = None
+        if known is not None and "lucky" not in source:
+            found = ev.Found(known, a_lineage(known), ())
+        self.handle(ev.Looked(seq, place, found=found, is_novel=known is None))
 
     # ------------------------------------------------------------ how it must end
 
@@ -254,3 +326,31 @@ class World:
             assert self.worker is not None
             assert not self.holding
             assert not self.state.queue
+
+
+def sources(step: Step | None) -> tuple[str, ...]:
+    """Return the cells that lead to a step."""
+    return tuple(each.source for each in step.path()[1:]) if step is not None else ()
+
+
+def node_of(cells: tuple[str, ...]) -> NodeId:
+    return NodeId("/".join(cells) or "root")
+
+
+def a_lineage(cell: PathCell) -> CellLineage:
+    return CellLineage(
+        node=cell.node,
+        parent=cell.parent,
+        code=cell.source,
+        strict="",
+        number=cell.execution_count,
+        execution_count=cell.execution_count,
+        source=cell.source,
+        audit=CellAudit(),
+        seconds=cell.seconds,
+        size_bytes=0,
+    )
+
+
+def _is_known(place: Step) -> bool:
+    return place.node is not None or place.parent is None

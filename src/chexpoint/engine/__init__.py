@@ -16,11 +16,25 @@ if TYPE_CHECKING:
     from typing import Any
 
     from chexpoint.engine.cell_files import cell_folder, use_cell_folder
-    from chexpoint.engine.events import Ask, Asked, Event, Request, ShutdownAsked, Submitted
+    from chexpoint.engine.cells import body_of, cell_text
+    from chexpoint.engine.events import (
+        Ask,
+        Asked,
+        CellText,
+        Event,
+        FilesChecked,
+        Found,
+        Looked,
+        Request,
+        ShutdownAsked,
+        Submitted,
+    )
     from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
     from chexpoint.engine.headless import Engine
+    from chexpoint.engine.journal import Journal, Result, Told
     from chexpoint.engine.memory import MemoryLimits, cgroup_folders, memory_limits
-    from chexpoint.engine.message import Codec, Message
+    from chexpoint.engine.message import Codec, Message, execute_request
+    from chexpoint.engine.outputs import OutputCollector
     from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
     from chexpoint.engine.spawn import PLAIN, Spawner
     from chexpoint.engine.state import EngineState
@@ -29,11 +43,25 @@ if TYPE_CHECKING:
 
 _HOME = {
     "cell_files": ("cell_folder", "use_cell_folder"),
-    "events": ("Ask", "Asked", "Event", "Request", "ShutdownAsked", "Submitted"),
+    "cells": ("body_of", "cell_text"),
+    "events": (
+        "Ask",
+        "Asked",
+        "CellText",
+        "Event",
+        "FilesChecked",
+        "Found",
+        "Looked",
+        "Request",
+        "ShutdownAsked",
+        "Submitted",
+    ),
     "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
     "headless": ("Engine",),
+    "journal": ("Journal", "Result", "Told"),
     "memory": ("MemoryLimits", "cgroup_folders", "memory_limits"),
-    "message": ("Codec", "Message"),
+    "message": ("Codec", "Message", "execute_request"),
+    "outputs": ("OutputCollector",),
     "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
     "spawn": ("PLAIN", "Spawner"),
     "state": ("EngineState",),
@@ -53,27 +81,38 @@ __all__ = [
     "PLAIN",
     "Ask",
     "Asked",
+    "CellText",
     "Channel",
     "Codec",
     "Engine",
     "EngineState",
     "Event",
+    "FilesChecked",
+    "Found",
     "Front",
     "FrontEvent",
     "InputReply",
     "InterruptAsked",
+    "Journal",
+    "Looked",
     "MemoryLimits",
     "Message",
+    "OutputCollector",
     "Request",
+    "Result",
     "Settings",
     "ShutdownAsked",
     "Spawner",
     "Submitted",
     "Supervisor",
+    "Told",
     "auto_mode",
+    "body_of",
     "cell_folder",
+    "cell_text",
     "cgroup_folders",
     "default_budget",
+    "execute_request",
     "memory_limits",
     "settings_from",
     "use_cell_folder",

@@ -13,15 +13,11 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.effects import Note, signature, signature_of
-from chexpoint.lineage import Auditor, Cell, Step, Trail, default_cache_folder
-from chexpoint.model import CellLineage, CheckpointId
+from chexpoint.lineage import Audited, Auditor, Cell, Step, default_cache_folder
 
 _CARETAKER = Path(__file__).with_name("caretaker.py")
 # How long an ending engine waits for the digests of the last cells.
 _LAST_WAIT_S = 3.0
-
-Record = Callable[[CellLineage], None]
-"""What to do with the lineage of each cell."""
 
 
 class Auditing:
@@ -30,21 +26,18 @@ class Auditing:
     Called by the supervisor's loop alone; nothing here waits, except `close`.
     """
 
-    def __init__(self, wake: Callable[[], None], record: Record | None) -> None:
+    def __init__(self, wake: Callable[[], None]) -> None:
         self._auditor = Auditor(os.getcwd(), wake=wake, cache_folder=default_cache_folder())
-        self._record = record
-        self._trail = Trail()
         self._steps: dict[int, Step] = {}
         self._requests: dict[Step, ev.Request | None] = {}
-        self._asks: list[ev.Ask] = []
+        self._asks: list[ev.TellLineage] = []
 
-    def started(self, event: dict[str, Any], fds: Sequence[int]) -> None:
+    def started(self, event: dict[str, Any], fds: Sequence[int], step: Step) -> None:
         """A fresh worker is ready; it has passed the listener of its filter, if it has one."""
-        self._trail.fresh()
         self._abandon()
         self._auditor.start(
             event["pid"],
-            self._trail.position,
+            step,
             listener=fds[0] if fds else None,
             gave_up_privileges=event["gave_up_privileges"],
             mechanism=event["audit"],
@@ -53,14 +46,13 @@ class Auditing:
             import_folders=event["import_folders"],
         )
 
-    def dispatched(self, request: ev.Request) -> None:
+    def dispatched(self, request: ev.Request, step: Step | None) -> None:
         """A request is about to be sent to the worker."""
-        if request.kind == "execute":
-            step = self._trail.next_step()
+        if step is not None:
             self._steps[request.seq] = step
-            self._requests[step] = request
+            self._requests[step] = request if request.kind == "execute" else None
             self._auditor.begin(step)
-        elif request.kind == "other":
+        elif request.kind in {"state", "other"}:
             self.aside(True)
 
     def aside(self, on: bool) -> None:
@@ -77,7 +69,6 @@ class Auditing:
             self._requests.pop(step, None)
             self._auditor.discard()
         else:
-            self._trail.position = step
             self._auditor.end(
                 Cell(
                     source=cell["source"],
@@ -94,17 +85,15 @@ class Auditing:
             for path, before in self._auditor.take_written()
         ]
 
-    def forked(self, checkpoint: CheckpointId) -> list[Note]:
+    def forked(self) -> list[Note]:
         """A checkpoint was taken; return the files that were used so far, as they are now."""
-        self._trail.mark(checkpoint)
         self.aside(False)
         return [(path, signature(path)) for path in self._auditor.used()]
 
-    def adopted(self, checkpoint: CheckpointId, pid: int) -> None:
-        """A process restored from a checkpoint is the worker now."""
-        self._trail.go(checkpoint)
+    def adopted(self, step: Step, pid: int) -> None:
+        """A process restored from a checkpoint is the worker now, and at a step."""
         self._abandon()
-        self._auditor.switch(pid, self._trail.position)
+        self._auditor.switch(pid, step)
 
     def _abandon(self) -> None:
         """What was running will not come to an end."""
@@ -112,38 +101,34 @@ class Auditing:
             self._requests.pop(step, None)
         self._steps.clear()
 
-    def dropped(self, checkpoint: CheckpointId) -> None:
-        self._trail.forget(checkpoint)
-
-    def ask(self, ask: ev.Ask) -> None:
-        """Note who wants to know the lineage of the present state."""
+    def ask(self, ask: ev.TellLineage) -> None:
+        """Note who wants to know the lineage of a state."""
         self._asks.append(ask)
 
     def answers(self) -> list[ev.Answer]:
         """Return the answers that can be given by now."""
-        path = self._trail.path() if self._asks else None
-        if path is None:
-            return []
-        asks, self._asks = self._asks, []
-        return [ev.Answer(ask, path[_start(len(path), ask) :]) for ask in asks]
+        waiting, found = [], []
+        for tell in self._asks:
+            path = tell.place.lineages()
+            if path is None:
+                waiting.append(tell)
+            else:
+                found.append(ev.Answer(tell.ask, path[_start(len(path), tell.ask) :]))
+        self._asks = waiting
+        return found
 
-    def concluded(self) -> list[tuple[ev.Request | None, str]]:
-        """Record the lineages that are complete; return what users are to be told, and where."""
-        notes = []
-        for audited in self._auditor.take_audited():
-            request = self._requests.pop(audited.step, None)
-            if self._record is not None:
-                self._record(audited.lineage)
-            if audited.needed_privileges:
-                notes.append((request, _about_privileges(audited.needed_privileges)))
-        return notes
+    def concluded(self) -> list[tuple[Audited, ev.Request | None]]:
+        """Return the cells whose lineage is complete by now, and the requests they came with."""
+        return [
+            (audited, self._requests.pop(audited.step, None))
+            for audited in self._auditor.take_audited()
+        ]
 
     def close(self) -> None:
         """See the last cells through, and leave behind what outliving processes need."""
         deadline = time.monotonic() + _LAST_WAIT_S
         while self._auditor.is_busy and time.monotonic() < deadline:
             time.sleep(0.005)
-        self.concluded()
 
     def leave_caretaker(self) -> None:
         """Keep the system calls of processes going that outlive this engine."""
@@ -165,7 +150,7 @@ def _start(cells: int, ask: ev.Ask) -> int:
     return 0 if last is None else max(0, cells - last)
 
 
-def _about_privileges(programs: Sequence[str]) -> str:
+def about_privileges(programs: Sequence[str]) -> str:
     names = " and ".join(programs)
     return (
         f"{names} ran without the extra rights it needs, because system calls are audited. If it"

@@ -10,9 +10,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from chexpoint.model import Bytes, CheckpointId, Hazard, Mechanism, Seconds
+from chexpoint.lineage import Step
+from chexpoint.model import (
+    Bytes,
+    CellLineage,
+    CheckpointId,
+    Hazard,
+    Mechanism,
+    Output,
+    PathCell,
+    Seconds,
+)
 
 # ---------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class CellText:
+    """What a request says of the cell it runs."""
+
+    source: str = field(repr=False)
+    cell_id: str = ""
+    """How the notebook calls the cell."""
+    version: str | None = None
+    """The version that its first line, ``%%chex_record NAME``, names."""
+    needs_state: bool = True
+    """Whether anything in it looks at the state; magics of CHEX alone do not."""
+    is_reusable: bool = True
+    """Whether its results may stand for it: not if it has magics of CHEX beside other code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +45,14 @@ class Request:
     """A Jupyter request for the worker, passed on as it came."""
 
     seq: int
-    kind: Literal["execute", "comm", "other"]
+    kind: Literal["execute", "again", "comm", "state", "other"]
+    """``again`` is a cell that the engine itself runs to bring the worker to a place; ``state`` is
+    a question about the state, such as what a name can be completed to."""
     frames: tuple[bytes, ...] = field(repr=False)
     control: bool = False
     """Whether it came on the control channel."""
+    cell: CellText | None = None
+    """If it is an ordinary cell of a notebook: not silent, and kept in the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +62,19 @@ class Ask:
     token: int
     """Identifies the asker to whoever delivers the answer."""
     op: Literal[
-        "checkpoint", "restore", "take", "evict", "status", "budget", "auto", "call", "lineage"
+        "checkpoint",
+        "restore",
+        "take",
+        "go",
+        "evict",
+        "status",
+        "budget",
+        "auto",
+        "call",
+        "lineage",
+        "record",
+        "recording",
+        "reuse",
     ]
     args: Mapping[str, Any] = field(default_factory=dict)
     from_cell: bool = False
@@ -78,6 +119,8 @@ class RequestDone:
     execution_count: int = 0
     growth_bytes: Bytes = 0
     """How much the worker has grown since its last checkpoint, roughly."""
+    outcome: Literal["ok", "error"] | None = "ok"
+    """How the cell ended; None if it was none, and the state is what it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +228,40 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """A cell that ran before in the state that the user is at, and need not run again."""
+
+    cell: PathCell
+    record: CellLineage
+    outputs: tuple[Output, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """It is known whether a waiting cell must be run."""
+
+    seq: int
+    place: Step
+    """Where the user was when the question was asked."""
+    found: Found | None = None
+    why: str = ""
+    """Why a cell that ran here before must be run again."""
+    is_novel: bool = False
+    """Whether it never ran here before, so that nothing after it did either."""
+    go: tuple[PathCell, ...] | None = None
+    """The cells before it, if it belongs to another version than the present one."""
+    problem: str = ""
+    """Why it cannot be run at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChecked:
+    """The files on disk were compared with what the state at the place has seen."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShutdownAsked:
     """The driver wants the engine to end."""
 
@@ -207,12 +284,14 @@ Event = (
     | Interrupted
     | TimedOut
     | Measured
+    | Looked
+    | FilesChecked
     | ShutdownAsked
 )
 
 # ---------------------------------------------------------------- instructions
 
-TimerName = Literal["start", "fork", "thaw", "interrupt", "stop"]
+TimerName = Literal["start", "fork", "thaw", "look", "interrupt", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +300,95 @@ class StartWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class Welcome:
+    """Begin to audit the fresh worker, which is at a step."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Send a request to the worker."""
+    """Send a request to the worker; a cell will be the given step if it turns out to be one."""
 
     request: Request
+    step: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Find out whether a cell must be run, and answer with `Looked`."""
+
+    request: Request
+    cell: CellText
+    place: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Show the user what a cell gave when it ran before."""
+
+    request: Request
+    step: Step
+    found: Found
+    execution_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Tell why a cell is about to be run although it ran before."""
+
+    request: Request
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Tell how far the worker is on its way to the place."""
+
+    request: Request | None
+    """The cell that waits for it; None if it is the cell that is being answered."""
+    done: int
+    total: int
+    spent: Seconds
+    left: Seconds
+    """As far as can be told from earlier runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginVersion:
+    """Record what is run from now on as a version that begins at a place."""
+
+    name: str
+    place: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Record no more, or go on recording."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TellRecording:
+    """Answer an ask with what is being recorded."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class AllowHints:
+    """Let cells be reused in spite of these kinds of hints."""
+
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFiles:
+    """Compare the files on disk with what a state has seen, and answer with `FilesChecked`."""
+
+    place: Step
+    put_back: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +413,10 @@ class KillWorker:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Make the process that has just thawed the live worker."""
+    """Make the process that has just thawed the live worker, which is at a step now."""
 
     checkpoint: CheckpointId
+    step: Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +460,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TellLineage:
-    """Answer an ask with the lineage of the present state, once its digests are known."""
+    """Answer an ask with the lineage of the state at a place, once its digests are known."""
 
     ask: Ask
+    place: Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +518,17 @@ class Stop:
 
 Instruction = (
     StartWorker
+    | Welcome
     | Dispatch
+    | Look
+    | Recall
+    | Remark
+    | Progress
+    | BeginVersion
+    | Pause
+    | TellRecording
+    | AllowHints
+    | CheckFiles
     | Fork
     | Thaw
     | KillWorker

@@ -46,14 +46,14 @@ class Front(Protocol):
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         """Pass on a message of the worker."""
 
-    def show(self, name: str, text: str, request: ev.Request | None) -> None:
-        """Show text as output (``name`` is stdout or stderr) of the cell of a request."""
+    def publish(self, kind: str, content: dict[str, Any], request: ev.Request | None) -> None:
+        """Publish a message of the supervisor's own, on behalf of a request."""
 
-    def abort(self, request: ev.Request) -> None:
-        """Answer a request that will not run."""
+    def reply(self, request: ev.Request, content: dict[str, Any]) -> None:
+        """Answer a request in the place of the worker."""
 
-    def fail(self, request: ev.Request, ename: str, evalue: str) -> None:
-        """Answer a request that the engine could not finish."""
+    def cell(self, source: str) -> tuple[bytes, ...]:
+        """Return an execute request of the supervisor's own; nobody hears what it leads to."""
 
     def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
         """Answer a driver's ask; ``result`` is made of JSON types."""

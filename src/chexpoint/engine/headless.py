@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from chexpoint import errors
-from chexpoint.engine.message import HEADLESS_KEY, Codec, Message
+from chexpoint.engine.message import HEADLESS_KEY, Codec, Message, execute_request
+from chexpoint.engine.outputs import OutputCollector
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.errors import EngineClosed, EngineTimeout, ForkRefused, InvalidValue
 from chexpoint.model import (
@@ -28,6 +29,7 @@ from chexpoint.model import (
     CellLineage,
     CellResult,
     Checkpoint,
+    Output,
     RestoreReport,
     Status,
     checkpoint_from_json,
@@ -41,9 +43,6 @@ _RUN_ENGINE = Path(__file__).with_name("run_engine.py")
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
 _INTERRUPT_TIMEOUT_S = 10.0
-_OUTPUTS = {"stream", "display_data", "execute_result", "error"}
-
-Output = dict[str, Any]
 
 
 class Engine:
@@ -138,22 +137,14 @@ class Engine:
         EngineTimeout
             If the cell did not end in time, nor when interrupted.
         """
-        content = {
-            "code": source,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": False,
-            "stop_on_error": True,
-        }
-        frames = self._codec.build("execute_request", content, idents=[b"chex"])
+        frames = list(execute_request(self._codec, source))
         request = self._codec.parse(frames).header["msg_id"]
         started = time.perf_counter()
         self._send(Channel.SHELL, frames)
-        collector = _Collector(on_output)
+        reply = _Reply(on_output)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         interrupted = False
-        while not collector.is_complete:
+        while not reply.is_complete:
             try:
                 packet = self._receive(deadline)
             except EngineTimeout:
@@ -168,8 +159,8 @@ class Engine:
             if packet.channel in {Channel.SHELL, Channel.IOPUB}:
                 message = self._codec.parse(packet.frames)
                 if message.parent.get("msg_id") == request:
-                    collector.take(packet.channel, message)
-        return collector.result(time.perf_counter() - started)
+                    reply.take(packet.channel, message)
+        return reply.result(time.perf_counter() - started)
 
     def interrupt(self) -> None:
         """Interrupt the running cell; may be called from another thread."""
@@ -284,14 +275,11 @@ class Engine:
         return answer["result"]
 
 
-class _Collector:
-    """Gathers the outputs of one cell as a notebook file would hold them."""
+class _Reply:
+    """Gathers what comes back for one cell."""
 
     def __init__(self, on_output: Callable[[Output], None] | None) -> None:
-        self._on_output = on_output
-        self._outputs: list[Output] = []
-        self._displays: dict[str, list[int]] = {}
-        self._clear_next = False
+        self._collector = OutputCollector(on_output)
         self._reply: dict[str, Any] | None = None
         self._idle = False
 
@@ -302,44 +290,10 @@ class _Collector:
     def take(self, channel: Channel, message: Message) -> None:
         if channel == Channel.SHELL:
             self._reply = message.content
-            return
-        match message.type:
-            case "status":
-                self._idle |= message.content["execution_state"] == "idle"
-            case "clear_output":
-                if message.content["wait"]:
-                    self._clear_next = True
-                else:
-                    self._clear()
-            case "update_display_data":
-                self._update(message.content)
-            case kind if kind in _OUTPUTS:
-                self._add(kind, message.content)
-
-    def _clear(self) -> None:
-        self._outputs.clear()
-        self._displays.clear()
-        self._clear_next = False
-
-    def _add(self, kind: str, content: dict[str, Any]) -> None:
-        if self._clear_next:
-            self._clear()
-        display = content.pop("transient", {}).get("display_id")
-        output = {"output_type": kind, **content}
-        if self._on_output is not None:
-            self._on_output(output)
-        last = self._outputs[-1] if self._outputs else {}
-        if kind == "stream" and last.get("name") == output["name"]:
-            last["text"] += output["text"]
-            return
-        if display is not None:
-            self._displays.setdefault(display, []).append(len(self._outputs))
-        self._outputs.append(output)
-
-    def _update(self, content: dict[str, Any]) -> None:
-        display = content.pop("transient", {}).get("display_id")
-        for at in self._displays.get(display, ()):
-            self._outputs[at].update(data=content["data"], metadata=content["metadata"])
+        elif message.type == "status":
+            self._idle |= message.content["execution_state"] == "idle"
+        else:
+            self._collector.add(message.type, message.content)
 
     def result(self, seconds: float) -> CellResult:
         reply = self._reply or {}
@@ -351,7 +305,7 @@ class _Collector:
         return CellResult(
             status=reply["status"],
             execution_count=reply.get("execution_count"),
-            outputs=tuple(self._outputs),
+            outputs=self._collector.outputs,
             seconds=seconds,
             error=error,
         )

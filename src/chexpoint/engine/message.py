@@ -42,6 +42,11 @@ class Message:
         return content
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = json.loads(self.frames[len(self.idents) + 4])
+        return metadata
+
+    @property
     def parent(self) -> dict[str, Any]:
         parent: dict[str, Any] = json.loads(self.frames[len(self.idents) + 3])
         return parent
@@ -114,3 +119,29 @@ class Codec:
         }
         parts = [json.dumps(p).encode() for p in (header, parent or {}, metadata or {}, content)]
         return [*idents, DELIMITER, self._sign(parts), *parts]
+
+
+def execute_request(codec: Codec, source: str) -> tuple[bytes, ...]:
+    """Return the frames of a request to run a cell."""
+    content = {
+        "code": source,
+        "silent": False,
+        "store_history": True,
+        "user_expressions": {},
+        "allow_stdin": False,
+        "stop_on_error": True,
+    }
+    return tuple(codec.build("execute_request", content, idents=[b"chex"]))
+
+
+def published(frames: Sequence[bytes]) -> tuple[str, str, bytes]:
+    """Return type, id of the parent, and contents of a message that was published."""
+    at = list(frames).index(DELIMITER)
+    header, parent = json.loads(frames[at + 2]), json.loads(frames[at + 3])
+    return str(header["msg_type"]), str(parent.get("msg_id", "")), frames[at + 5]
+
+
+def message_id(frames: Sequence[bytes]) -> str:
+    """Return the id of a message."""
+    header = json.loads(frames[list(frames).index(DELIMITER) + 2])
+    return str(header["msg_id"])

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.cells import cell_text
 from chexpoint.engine.front import FrontEvent, InterruptAsked
-from chexpoint.engine.message import HEADLESS_KEY, Codec
+from chexpoint.engine.message import HEADLESS_KEY, Codec, execute_request
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.model import to_json
 
@@ -49,7 +50,9 @@ class PipeFront:
 
     def _event(self, packet: Packet) -> FrontEvent:
         if packet.channel == Channel.SHELL:
-            request = ev.Request(next(self._seq), "execute", tuple(packet.frames))
+            message = self._codec.parse(packet.frames)
+            cell = cell_text(message.content, message.metadata)
+            request = ev.Request(next(self._seq), "execute", message.frames, cell=cell)
             return ev.Submitted(request)
         command = packet.command()
         match command["do"]:
@@ -78,29 +81,17 @@ class PipeFront:
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         self._send(channel, frames)
 
-    def show(self, name: str, text: str, request: ev.Request | None) -> None:
+    def publish(self, kind: str, content: dict[str, Any], request: ev.Request | None) -> None:
         parent = self._codec.parse(request.frames).header if request else {}
-        content = {"name": name, "text": text}
-        self._send(Channel.IOPUB, self._codec.build("stream", content, parent=parent))
+        self._send(Channel.IOPUB, self._codec.build(kind, content, parent=parent))
 
-    def abort(self, request: ev.Request) -> None:
-        self._reply(request, {"status": "aborted"})
-
-    def fail(self, request: ev.Request, ename: str, evalue: str) -> None:
-        error = {"ename": ename, "evalue": evalue, "traceback": [f"{ename}: {evalue}"]}
-        parent = self._codec.parse(request.frames).header
-        self._send(Channel.IOPUB, self._codec.build("error", error, parent=parent))
-        self._reply(request, {"status": "error", "execution_count": None, **error})
-
-    def _reply(self, request: ev.Request, content: dict[str, Any]) -> None:
+    def reply(self, request: ev.Request, content: dict[str, Any]) -> None:
         message = self._codec.parse(request.frames)
-        idle = {"execution_state": "idle"}
-        for channel, kind, body in (
-            (Channel.SHELL, message.reply_type, content),
-            (Channel.IOPUB, "status", idle),
-        ):
-            frames = self._codec.build(kind, body, parent=message.header)
-            self._send(channel, frames)
+        frames = self._codec.build(message.reply_type, content, parent=message.header)
+        self._send(Channel.SHELL, frames)
+
+    def cell(self, source: str) -> tuple[bytes, ...]:
+        return execute_request(self._codec, source)
 
     def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
         if error is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chexpoint.engine.events import Ask, Request
+from chexpoint.lineage import Step
 from chexpoint.model import CheckpointId
 
 
@@ -21,10 +22,26 @@ class Idle:
 
 
 @dataclass(frozen=True, slots=True)
+class Looking:
+    """It waits while it is found out whether the next cell must be run."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """It waits while files are compared with what a state has seen."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """It works on one request."""
 
     request: Request
+    step: Step | None = None
+    """Where it will be then, if the request turns out to be a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +78,4 @@ class Stopping:
     """What was running when the end was asked for."""
 
 
-Situation = Starting | Idle | Running | Forking | Thawing | Calling | Stopping
+Situation = Starting | Idle | Looking | Checking | Running | Forking | Thawing | Calling | Stopping

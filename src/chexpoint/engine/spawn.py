@@ -49,7 +49,7 @@ class Spawner:
                 (os.POSIX_SPAWN_DUP2, self.stdout[1], 1),
                 (os.POSIX_SPAWN_DUP2, self.stderr[1], 2),
             ]
-            pid = os.posix_spawn(
-                sys.executable, [*argv, *self._argv], os.environ, file_actions=actions
-            )
+            # The order of sets of strings must be the same each time a cell runs.
+            env = {"PYTHONHASHSEED": "0", **os.environ}
+            pid = os.posix_spawn(sys.executable, [*argv, *self._argv], env, file_actions=actions)
         return pid, mine

@@ -11,108 +11,63 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.holdings import Holdings, title
-from chexpoint.engine.policy import HoldingRule
+from chexpoint.engine.follower import Follower
+from chexpoint.engine.holdings import title
 from chexpoint.engine.situation import (
     Calling,
+    Checking,
     Forking,
     Idle,
+    Looking,
     Running,
-    Situation,
     Starting,
     Stopping,
     Thawing,
 )
 from chexpoint.errors import (
-    ForkRefused,
     InvalidValue,
-    RestoreFailed,
-    UnknownCheckpoint,
     WorkerDied,
 )
+from chexpoint.lineage import Step
 from chexpoint.model import (
     ROOT,
-    AutoMode,
     Bytes,
     Checkpoint,
-    CheckpointId,
-    Hazard,
     Mechanism,
-    RestoreReport,
     Seconds,
     Status,
-    format_seconds,
 )
 
 if TYPE_CHECKING:
     from chexpoint.engine.events import Ask, Event, Instruction, Request
 
 _START_TIMEOUT_S = 60.0
-# A fork of tens of gigabytes in small pages takes about a second; this is for one that hangs.
-_FORK_TIMEOUT_S = 60.0
-_THAW_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 3.0
 # An interrupted worker that uses no CPU for this long is not computing: it hangs.
 _HANG_S = 3.0
 _HANG_CPU_S = 0.05
-# What a checkpoint of anything costs: interpreter pages that the worker dirties again.
-_BASE_BYTES = 8 * 1024**2
 _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
 _MAX_START_ATTEMPTS = 2
-# Each is a process; systems allow a user a few thousand.
-_MAX_HELD = 256
 _RESTORES = {"restore", "take"}
+_MOVES = {*_RESTORES, "go", "record"}
+_AT_PLACE = {"checkpoint", "call", "go"}
+"""What is about the state, and not about the engine."""
 
 
-class EngineState:
-    """Everything the supervisor knows; mutated by `handle` alone."""
+class EngineState(Follower):
+    """Everything the supervisor knows; mutated by `handle` alone.  See `Keeper` for settings."""
 
-    def __init__(
-        self,
-        *,
-        budget_bytes: Bytes,
-        auto: AutoMode = "rule",
-        rule: HoldingRule | None = None,
-        reserve_bytes: Bytes = 0,
-        missing: tuple[str, ...] = (),
-        can_fork: bool = True,
-    ) -> None:
-        self.doing: Situation = Starting()
-        self.worker_alive = False
-        self.worker_pid = 0
-        self.queue: deque[Request | Ask] = deque()
-        self.held = Holdings()
-        self.head: CheckpointId | None = None
-        self.auto: AutoMode = auto
-        self.budget_bytes = budget_bytes
-        self.refused: tuple[Hazard, ...] = ()
-        self._rule = rule or HoldingRule()
-        self._reserve_bytes = reserve_bytes
-        self._missing = missing
-        self._can_fork = can_fork
-        self._aborted: set[int] = set()
-        self._after_cell: list[Ask] = []
-        self._cell_asks = 0
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self._async_cell = False
         self._audit: Mechanism = "off"
         self._audit_note = ""
-        self._restored_from: CheckpointId | None = None
-        self._successor_lost = False
-        self._stillborn: CheckpointId | None = None
         self._root_due = False
         self._interrupt_cpu_s = 0.0
-        self._early: dict[CheckpointId, ev.Froze] = {}
-        self._cells = 0
-        self._seconds = 0.0
-        self._execution_count = 0
-        self._fork_s = 0.01
-        self._growth_bytes = 0
-        self._held_bytes = 0
-        self._worker_bytes = 0
-        self._out: list[Instruction] = []
 
     # ------------------------------------------------------------ entry points
 
@@ -135,8 +90,7 @@ class EngineState:
             case ev.RequestDone():
                 self._request_done(event)
             case ev.QueueAborted():
-                waiting = (item for item in self.queue if isinstance(item, ev.Request))
-                self._aborted.update(item.seq for item in waiting if item.kind == "execute")
+                self._abort_waiting()
             case ev.AsyncCell(on):
                 self._async_cell = on
             case ev.Forked():
@@ -153,6 +107,10 @@ class EngineState:
                 self._checkpoint_gone(checkpoint)
             case ev.WorkerGone(how):
                 self._worker_gone(how)
+            case ev.Looked():
+                self._looked_up(event)
+            case ev.FilesChecked(lines):
+                self._files_checked(lines)
             case ev.CallReturned(result):
                 if isinstance(self.doing, Calling):
                     self._do(ev.Answer(self.doing.ask, result))
@@ -180,21 +138,25 @@ class EngineState:
             budget_bytes=self.budget_bytes,
             held_bytes=self._held_bytes,
             worker_bytes=self._worker_bytes,
-            checkpoints=tuple(self.held),
+            checkpoints=tuple(self._placed(checkpoint) for checkpoint in self.held),
             refused=self.refused,
             missing=self._missing,
             audit=self._audit,
             audit_note=self._audit_note,
+            node=self.time.place.node,
+            is_ahead=not self.time.is_there,
+            reuse=self.reuse,
         )
+
+    def _placed(self, checkpoint: Checkpoint) -> Checkpoint:
+        mark = self.time.marked(checkpoint.id)
+        return checkpoint if mark is None else replace(checkpoint, node=mark.node, taint=mark.taint)
 
     def is_short(self, available_bytes: Bytes) -> bool:
         """Return whether so little memory is left that checkpoints must go."""
         return available_bytes < self._reserve_bytes
 
     # ------------------------------------------------------------ queue
-
-    def _do(self, *instructions: Instruction) -> None:
-        self._out.extend(instructions)
 
     def _pump(self) -> None:
         while isinstance(self.doing, Idle) and (self.queue or self._root_due):
@@ -204,26 +166,69 @@ class EngineState:
                 # The fresh interpreter is the way back when everything else is gone.
                 self._root_due = False
                 self._fork(ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
-                continue
-            if isinstance(first, ev.Ask) and first.op in _RESTORES and not self.held.all_frozen():
-                return  # processes on their way to freezing would go with the old worker
-            item = self.queue.popleft()
-            if isinstance(item, ev.Request):
-                if item.seq in self._aborted:
-                    self._aborted.discard(item.seq)
-                    self._do(ev.Abort(item))
-                else:
-                    self.doing = Running(item)
-                    self._do(ev.Dispatch(item))
-            elif item.op == "checkpoint":
-                self._fork(item)
-            elif item.op == "lineage":
-                self._do(ev.TellLineage(item))
-            elif item.op == "call":
-                self.doing = Calling(item)
-                self._do(ev.Call(item.args))
-            else:
-                self._restore(item)
+            elif isinstance(first, ev.Request):
+                if not self._pump_request(first):
+                    return
+            elif first is not None and not self._pump_ask(first):
+                return
+
+    def _pump_request(self, request: Request) -> bool:
+        """Do the next thing for the first request; return whether anything could be done."""
+        if request.seq in self._aborted:
+            self.queue.popleft()
+            self._aborted.discard(request.seq)
+            self._do(ev.Abort(request))
+        elif request.cell is not None and self._must_look(request, request.cell):
+            self._look(request, request.cell)
+        elif self._is_known(request):
+            self._recall(request)
+        elif self._needs_place(request) and not self.time.is_there:
+            return self._follow(request)
+        else:
+            self.queue.popleft()
+            self._dispatch(request)
+        return True
+
+    def _pump_ask(self, ask: Ask) -> bool:
+        """Do the next thing for the first ask; return whether anything could be done."""
+        if ask.op in _RESTORES and not self.held.all_frozen():
+            return False  # processes on their way to freezing would go with the old worker
+        if ask.op == "go" and self._going is not ask:
+            self._set_out(ask)
+            return True
+        if ask.op in _AT_PLACE and not ask.automatic and not self.time.is_there:
+            return self._follow(None)
+        self.queue.popleft()
+        match ask.op:
+            case "checkpoint":
+                self._fork(ask)
+            case "lineage":
+                self._do(ev.TellLineage(ask, self.time.place))
+            case "call":
+                self.doing = Calling(ask)
+                self._do(ev.Call(ask.args))
+            case "go":
+                self.doing = Checking(ask)
+                self._do(ev.CheckFiles(self.time.place, put_back=ask.args["files"]))
+            case "record":
+                self._record(ask)
+            case _:
+                self._restore(ask)
+        return True
+
+    def _dispatch(self, request: Request) -> None:
+        cell, step = request.cell, None
+        if cell is not None:
+            step = Step(self.time.worker, source=cell.source, cell_id=cell.cell_id)
+            looked = self._looked.pop(request.seq, None)
+            if looked is not None:
+                self._is_novel = self._is_novel or looked.is_novel
+                if looked.why:
+                    self._do(ev.Remark(request, looked.why))
+        elif request.kind == "execute":
+            step = Step(self.time.worker)
+        self.doing = Running(request, step)
+        self._do(ev.Dispatch(request, step))
 
     def _submitted(self, request: Request) -> None:
         if isinstance(self.doing, Stopping):
@@ -239,7 +244,12 @@ class EngineState:
                 case "status":
                     self._do(ev.Answer(ask, self.status()))
                 case "lineage" if ask.from_cell:
-                    self._do(ev.TellLineage(ask))  # up to the cell before
+                    self._do(ev.TellLineage(ask, self.time.place))  # up to the cell before
+                case "recording":
+                    self._do(ev.TellRecording(ask))
+                case "reuse":
+                    self.reuse = ask.args["on"]
+                    self._do(ev.AllowHints(tuple(ask.args["allow"])), ev.Answer(ask, self.reuse))
                 case "auto":
                     self.auto = ask.args["mode"]
                     self._do(ev.Answer(ask, self.auto))
@@ -254,7 +264,7 @@ class EngineState:
                         raise InvalidValue(f"checkpoint {checkpoint.id} is being restored")
                     self._evict(checkpoint.id)
                     self._do(ev.Answer(ask, checkpoint))
-                case "checkpoint" | "restore" | "take" | "call" | "lineage":
+                case "checkpoint" | "restore" | "take" | "go" | "record" | "call" | "lineage":
                     self._check_ask(ask)
                     if isinstance(self.doing, Stopping):
                         raise WorkerDied("the engine is ending")
@@ -266,34 +276,11 @@ class EngineState:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
         if ask.op in _RESTORES:
             self.held.restorable(ask.args["ref"])
-            if ask.from_cell and any(a.op in _RESTORES for a in self._after_cell):
-                raise InvalidValue("this cell already restores another checkpoint")
+        if ask.op in _MOVES and ask.from_cell and any(a.op in _MOVES for a in self._after_cell):
+            raise InvalidValue("this cell already goes to another state")
         name = ask.args.get("name") or ""
         if ask.op == "checkpoint" and _RESERVED_NAME.fullmatch(name):
             raise InvalidValue(f"'{name}' is how CHEX names checkpoints: choose another name")
-
-    def _enqueue(self, ask: Ask) -> None:
-        if not ask.from_cell:
-            self.queue.append(ask)
-            return
-        if not self._after_cell:
-            self._do(ev.Hold())
-        self._after_cell.append(ask)
-        self._do(ev.Answer(ask, {"accepted": True}))
-
-    def _finish(
-        self, ask: Ask | None, result: object = None, error: Exception | None = None, note: str = ""
-    ) -> None:
-        """Give an ask its end: an answer for a driver, a line under the cell for a magic."""
-        if ask is None or ask.automatic:
-            return
-        if not ask.from_cell:
-            self._do(ev.Answer(ask, result, error))
-            return
-        self._do(ev.Note(str(error) if error else note, error=error is not None))
-        self._cell_asks -= 1
-        if self._cell_asks == 0:
-            self._do(ev.Release())
 
     # ------------------------------------------------------------ running
 
@@ -302,6 +289,8 @@ class EngineState:
         self._do(ev.StartWorker(), ev.SetTimer("start", _START_TIMEOUT_S))
 
     def _worker_ready(self, event: ev.WorkerReady) -> None:
+        self.time.fresh()
+        self._do(ev.Welcome(self.time.worker))
         if not isinstance(self.doing, Starting):
             return
         self.worker_alive, self.worker_pid = True, event.pid
@@ -318,11 +307,15 @@ class EngineState:
             return
         if not isinstance(self.doing, Running) or self.doing.request.seq != event.seq:
             return  # a comm message handled while an async cell runs
-        kind = self.doing.request.kind
+        kind, step = self.doing.request.kind, self.doing.step
         self.doing = Idle()
         self._async_cell = False
         self._do(ev.ClearTimer("interrupt"))
-        if kind == "execute":
+        if kind == "again" and step is not None:
+            self._passed(step, event)
+        elif step is not None and event.outcome is not None:
+            self.time.run(step)
+        if kind in {"execute", "again"}:
             self._cells += 1
             self._seconds += event.seconds
             self._execution_count = event.execution_count
@@ -330,18 +323,8 @@ class EngineState:
         asks, self._after_cell = self._after_cell, []
         self._cell_asks = len(asks)
         self.queue.extendleft(reversed(asks))
-        if kind == "execute" and not asks and self._is_worth_holding(event.growth_bytes):
+        if kind in {"execute", "again"} and not asks and self._is_worth_holding(event.growth_bytes):
             self.queue.appendleft(ev.Ask(token=-1, op="checkpoint", automatic=True))
-
-    def _is_worth_holding(self, growth_bytes: Bytes) -> bool:
-        if self.auto != "rule":
-            return self.auto == "always"
-        return self._rule.worth_holding(
-            cost_s=self._seconds,
-            fork_s=self._fork_s,
-            marginal_bytes=growth_bytes + _BASE_BYTES,
-            budget_bytes=self.budget_bytes,
-        )
 
     def _interrupted(self, cpu_s: Seconds) -> None:
         if isinstance(self.doing, Running) and self._restored_from is not None:
@@ -362,156 +345,6 @@ class EngineState:
             f"The state restored from checkpoint {origin} hung and did not react to the interrupt;"
             f" that checkpoint is now marked bad."
         )
-
-    # ------------------------------------------------------------ checkpoints
-
-    def _new_position(self, head: CheckpointId | None, execution_count: int) -> None:
-        self.head = head
-        self._execution_count = execution_count
-        self._cells, self._seconds = 0, 0.0
-
-    def _fork(self, ask: Ask) -> None:
-        if not self._can_fork:
-            self.refused = tuple(Hazard(kind="machine", what=text) for text in self._missing)
-            self._finish(ask, error=ForkRefused(self.refused))
-            return
-        checkpoint = self.held.new_id()
-        self.doing = Forking(checkpoint, ask)
-        self._do(ev.Fork(checkpoint), ev.SetTimer("fork", _FORK_TIMEOUT_S))
-
-    def _forked(self, event: ev.Forked) -> None:
-        if not isinstance(self.doing, Forking) or self.doing.checkpoint != event.checkpoint:
-            self._do(ev.Drop(event.checkpoint))
-            return
-        if self._stillborn == event.checkpoint:
-            died = Hazard(kind="fork", what="the checkpoint process died at once")
-            self._fork_refused(event.checkpoint, (died,))
-            return
-        ask, self.doing = self.doing.ask, Idle()
-        checkpoint = Checkpoint(
-            id=event.checkpoint,
-            name=ask.args.get("name"),
-            parent=self.head,
-            pid=0,
-            execution_count=self._execution_count,
-            cost_s=self._seconds,
-            size_bytes=_BASE_BYTES + self._growth_bytes,
-            uses=0,
-        )
-        self.held.add(checkpoint)
-        # An estimate, until it is measured: many may be taken before that.
-        self._held_bytes += checkpoint.size_bytes
-        self._fork_s += 0.3 * (event.seconds - self._fork_s)
-        self.refused = ()
-        self._new_position(checkpoint.id, self._execution_count)
-        self._do(ev.ClearTimer("fork"))
-        took = format_seconds(event.seconds)
-        self._finish(ask, checkpoint, note=f"checkpoint {title(checkpoint)} taken in {took}")
-        if (early := self._early.pop(checkpoint.id, None)) is not None:
-            self._froze(early)
-        self._make_room()
-
-    def _fork_refused(self, checkpoint: CheckpointId, reasons: tuple[Hazard, ...]) -> None:
-        self._early.pop(checkpoint, None)
-        self._do(ev.Drop(checkpoint))
-        if not isinstance(self.doing, Forking) or self.doing.checkpoint != checkpoint:
-            return
-        ask, self.doing = self.doing.ask, Idle()
-        self.refused = reasons
-        self._do(ev.ClearTimer("fork"))
-        self._finish(ask, error=ForkRefused(reasons))
-
-    def _froze(self, event: ev.Froze) -> None:
-        if event.checkpoint in self.held:
-            self.held.froze(event.checkpoint, event.pid, event.lost)
-            self._do(ev.Measure())
-        else:
-            self._early[event.checkpoint] = event  # before the worker said that it forked
-
-    def _restore(self, ask: Ask) -> None:
-        try:
-            checkpoint = self.held.restorable(ask.args["ref"])
-        except (UnknownCheckpoint, RestoreFailed) as error:  # lost while the ask was waiting
-            self._finish(ask, error=error)
-            return
-        keep = ask.op == "restore" or checkpoint.name == ROOT
-        self._thaw(checkpoint.id, keep=keep, ask=ask)
-
-    def _thaw(self, checkpoint: CheckpointId, *, keep: bool, ask: Ask | None) -> None:
-        self.doing = Thawing(checkpoint, ask)
-        self._successor_lost = False
-        self._do(ev.Thaw(checkpoint, keep), ev.SetTimer("thaw", _THAW_TIMEOUT_S))
-
-    def _thawed(self, event: ev.Thawed) -> None:
-        if not isinstance(self.doing, Thawing) or self.doing.checkpoint != event.checkpoint:
-            return
-        ask, self.doing = self.doing.ask, Idle()
-        self._do(ev.ClearTimer("thaw"), ev.Adopt(event.checkpoint))
-        self.worker_alive, self.worker_pid = True, event.pid
-        self._restored_from = event.checkpoint
-        checkpoint = self.held[event.checkpoint]
-        self._new_position(checkpoint.id, checkpoint.execution_count)
-        if event.kept and not self._successor_lost:
-            self.held.used(checkpoint.id, event.pid)
-        else:
-            self._forget(checkpoint.id)
-        result = RestoreReport(
-            checkpoint=event.checkpoint, seconds=event.seconds, warnings=event.warnings
-        )
-        note = f"back at {title(checkpoint)} in {format_seconds(event.seconds)}"
-        self._finish(ask, result, note=_lines(note, event.warnings))
-        self._do(ev.Measure())
-
-    def _thaw_failed(self, checkpoint: CheckpointId) -> None:
-        self._forget(checkpoint)
-        if not isinstance(self.doing, Thawing) or self.doing.checkpoint != checkpoint:
-            return
-        ask, self.doing = self.doing.ask, Idle()
-        self._do(ev.ClearTimer("thaw"))
-        kept = "the state is what it was before" if self.worker_alive else "going back further"
-        error = RestoreFailed(f"checkpoint {checkpoint} did not come alive and is gone; {kept}")
-        self._finish(ask, error=error)
-        if not self.worker_alive:
-            self._revive()
-
-    def _checkpoint_gone(self, checkpoint: CheckpointId) -> None:
-        self._early.pop(checkpoint, None)
-        if isinstance(self.doing, Forking) and self.doing.checkpoint == checkpoint:
-            self._stillborn = checkpoint
-        elif checkpoint == self._thawing():
-            # The process going live, or its successor: which, `Thawed` will tell.
-            self._successor_lost = True
-        else:
-            self._forget(checkpoint)
-
-    def _forget(self, checkpoint: CheckpointId) -> None:
-        self.held.forget(checkpoint)
-        self._do(ev.Drop(checkpoint))
-
-    def _evict(self, checkpoint: CheckpointId) -> None:
-        self._held_bytes -= self.held[checkpoint].size_bytes
-        self._forget(checkpoint)
-        self._do(ev.Measure())
-
-    def _thawing(self) -> CheckpointId | None:
-        return self.doing.checkpoint if isinstance(self.doing, Thawing) else None
-
-    def _measured(self, event: ev.Measured) -> None:
-        self._held_bytes, self._worker_bytes = event.held_bytes, event.worker_bytes
-        self.held.measured(event.sizes)
-        short = self._reserve_bytes - event.available_bytes
-        self._make_room(short)
-        if short > 0:
-            self._do(ev.Measure(urgent=True))
-
-    def _make_room(self, short_bytes: Bytes = 0) -> None:
-        """Let checkpoints go while they hold more than they may."""
-        excess = max(self._held_bytes - self.budget_bytes, short_bytes)
-        if len(self.held) > _MAX_HELD:
-            excess = max(excess, 1)
-        if excess > 0:
-            for victim in self.held.least_useful(excess, but=self._thawing()):
-                self._evict(victim.id)
 
     # ------------------------------------------------------------ deaths
 
@@ -547,15 +380,20 @@ class EngineState:
             self._do(ev.Release())
         match was:
             case Running(request):
-                self._do(ev.ClearTimer("interrupt"), ev.Fail(request, "WorkerDied", message))
-                waiting = (i for i in self.queue if isinstance(i, ev.Request))
-                self._aborted.update(i.seq for i in waiting if i.kind == "execute")
+                self._do(ev.ClearTimer("interrupt"))
+                if request.kind == "again":
+                    self._lose_way(WorkerDied(message))
+                else:
+                    self._do(ev.Fail(request, "WorkerDied", message))
+                    self._abort_waiting()
             case Forking(checkpoint, ask):
                 # Whether the fork was safe is judged after it: this one never was.
                 self._do(ev.ClearTimer("fork"), ev.Drop(checkpoint))
                 self._finish(ask, error=WorkerDied(message))
             case Calling(ask):
                 self._do(ev.Answer(ask, error=WorkerDied(message)))
+            case Checking(ask):
+                self._finish(ask, error=WorkerDied(message))
             case _:
                 self._do(ev.Note(message, error=True))
         self._revive()
@@ -577,6 +415,9 @@ class EngineState:
                 self._lost("Taking a checkpoint did not end.")
             case "thaw", Thawing(checkpoint):
                 self._thaw_failed(checkpoint)
+            case "look", Looking(request):
+                why = "finding out whether its inputs have changed took too long"
+                self._looked_up(ev.Looked(request.seq, self.time.place, why=why))
             case "interrupt", Running():
                 self._still_interrupted(event.cpu_s)
             case "stop", Stopping():
@@ -592,7 +433,7 @@ class EngineState:
         match was:
             case Running(request):
                 self.doing = Stopping(request)
-            case Forking(_, ask) | Thawing(_, ask) | Calling(ask):
+            case Forking(_, ask) | Thawing(_, ask) | Calling(ask) | Checking(ask):
                 self._finish(ask, error=ending)
         self._give_up_queue()
         if self.worker_alive:
@@ -613,7 +454,3 @@ class EngineState:
             text = "The kernel was shut down while this cell was running."
             self._do(ev.Fail(self.doing.request, "KernelShutDown", text))
         self._do(ev.Stop(how))
-
-
-def _lines(first: str, rest: tuple[str, ...]) -> str:
-    return "\n".join([first, *(f"  note: {line}" for line in rest)])

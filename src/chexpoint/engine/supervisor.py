@@ -13,26 +13,33 @@ import os
 import signal
 import sys
 import time
+import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine import proc
-from chexpoint.engine.auditing import Auditing, Record
+from chexpoint.engine import marks, proc, replies
+from chexpoint.engine.auditing import Auditing, about_privileges
 from chexpoint.engine.effects import FileLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
+from chexpoint.engine.journal import Journal, Told
 from chexpoint.engine.live_worker import LiveWorker, started_below
 from chexpoint.engine.memory import available_bytes
+from chexpoint.engine.message import message_id
 from chexpoint.engine.meter import Meter
+from chexpoint.engine.recording import Recording
 from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
-from chexpoint.model import CheckpointId, hazard_from_json, to_json
+from chexpoint.lineage import Step
+from chexpoint.model import CheckpointId, Seconds, hazard_from_json, to_json
 
 # How often memory is looked at while checkpoints are held.
 _WATCH_S = 1.0
 _PACKETS_AT_ONCE = 200
+# Bringing back a state that takes less is not worth a word.
+_WORTH_A_LINE_S: Seconds = 0.5
 
 
 @dataclass(slots=True)
@@ -47,12 +54,12 @@ class Supervisor:
 
     Parameters
     ----------
-    record
-        Called with the lineage of each cell, when it is complete; must not block.
+    journal
+        Keeps what cells did; without one, nothing is recorded and nothing reused.
     """
 
     def __init__(
-        self, state: EngineState, spawner: Spawner, *, record: Record | None = None
+        self, state: EngineState, spawner: Spawner, *, journal: Journal | None = None
     ) -> None:
         self._front: Front
         self._state = state
@@ -63,6 +70,9 @@ class Supervisor:
         self._thawing: _Thawing | None = None
         self._held: list[tuple[Channel, Sequence[bytes]]] | None = None
         self._current: ev.Request | None = None
+        self._asking: ev.Request | None = None
+        """The last request of the driver's that was begun: where to tell it something."""
+        self._newcomer: tuple[dict[str, Any], Sequence[int]] = {}, ()
         self._replied = True
         self._ready = False
         self._timers: dict[ev.TimerName, float] = {}
@@ -77,7 +87,9 @@ class Supervisor:
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {name: decoder(errors="replace") for name in self._outputs}
         self._meter = Meter(self._wake)
-        self._auditing = Auditing(self._wake, record)
+        self._auditing = Auditing(self._wake)
+        self._recording = Recording(journal, self._wake)
+        self._progress: str | None = None
 
     # ------------------------------------------------------------ loop
 
@@ -153,10 +165,23 @@ class Supervisor:
         measured = self._meter.result()
         if measured is not None:
             self._handle(measured)
-        for request, text in self._auditing.concluded():
-            self._front.show("stderr", f"CHEX: {text}\n", request)
+            self._recording.hold(self._state.status().checkpoints)
+        self._conclude()
         for answer in self._auditing.answers():
             self._answer(answer)
+        for result in self._recording.results():
+            if isinstance(result, Told):
+                self._note(result.text, error=True)
+            else:
+                self._handle(result)
+
+    def _conclude(self) -> None:
+        """Record the cells whose lineage is complete."""
+        for audited, request in self._auditing.concluded():
+            self._recording.concluded(audited.step, audited.lineage)
+            if audited.needed_privileges:
+                text = about_privileges(audited.needed_privileges)
+                replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
 
     def _run_timers(self) -> None:
         now = time.monotonic()
@@ -208,13 +233,17 @@ class Supervisor:
         if packet.channel in {Channel.SHELL, Channel.CONTROL}:
             self._drain_outputs()  # text written by C code comes before the reply
             self._replied = True
+            if self._current is not None and self._current.kind == "again":
+                return
+        elif packet.channel == Channel.IOPUB and not self._recording.heard(packet.frames):
+            return
         self._deliver(packet.channel, packet.frames)
 
     def _worker_event(self, event: dict[str, Any], fds: Sequence[int]) -> None:
         match event["event"]:
             case "ready":
                 self._ready = True
-                self._auditing.started(event, fds)
+                self._newcomer = event, fds
                 self._front.ready(event["kernel_info"])
                 self._handle(ev.WorkerReady(event["pid"], event["audit"], event["audit_note"]))
             case "done":
@@ -222,10 +251,7 @@ class Supervisor:
                 self._files.add(event["wrote"])
                 self._files.add(self._auditing.done(event))
                 self._ensure_reply(event["seq"])
-                done = ev.RequestDone(
-                    event["seq"], event["seconds"], event["execution_count"], event["growth"]
-                )
-                self._handle(done)
+                self._done(event)
             case "abort":
                 self._read_front()  # what was sent before the error is aborted too
                 self._handle(ev.QueueAborted())
@@ -235,7 +261,7 @@ class Supervisor:
                 ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
                 self._handle(ev.Asked(ask))
             case "forked":
-                notes = [*event["files"], *self._auditing.forked(event["checkpoint"])]
+                notes = [*event["files"], *self._auditing.forked()]
                 self._files.checkpoint(event["checkpoint"], event["folder"], notes)
                 self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
             case "refused":
@@ -248,10 +274,27 @@ class Supervisor:
             case "exit":
                 self._handle(ev.ShutdownAsked())
 
+    def _done(self, event: dict[str, Any]) -> None:
+        cell = event["cell"]
+        if self._current is not None and self._current.seq == event["seq"]:
+            if cell is not None:
+                self._recording.ended()
+            else:
+                self._recording.forgotten()
+        self._handle(
+            ev.RequestDone(
+                event["seq"],
+                event["seconds"],
+                event["execution_count"],
+                event["growth"],
+                outcome=None if cell is None else cell["status"],
+            )
+        )
+
     def _ensure_reply(self, seq: int) -> None:
         request = self._current
         if request and request.seq == seq and request.kind == "execute" and not self._replied:
-            self._front.fail(request, "NoReply", "the cell ended without an answer")
+            replies.fail(self._front, request, "NoReply", "the cell ended without an answer")
 
     def _read_checkpoints(self, ready: set[int]) -> None:
         for checkpoint, control in list(self._controls.items()):
@@ -309,8 +352,8 @@ class Supervisor:
                     if not self._ready:
                         sys.stderr.write(text)  # noise of starting up
                         sys.stderr.flush()
-                    elif text:
-                        self._front.show(name, text, self._current)
+                    elif text and self._recording.printed(name, text):
+                        replies.show(self._front, name, text, self._asking)
 
     def _reap(self) -> None:
         while True:
@@ -338,60 +381,89 @@ class Supervisor:
             while (packet := worker.link.receive(wait=False)) is not None:
                 self._from_worker(packet)
         self._drain_outputs()
+        self._recording.forgotten()
         self._leave_worker()
         how = "unknown" if status is None else proc.describe_exit(status)
         self._handle(ev.WorkerGone(how))
 
     # ------------------------------------------------------------ what is to be done
 
-    def _do(self, instructions: Iterable[ev.Instruction]) -> None:  # noqa: C901, PLR0912 - a table
+    def _do(self, instructions: Iterable[ev.Instruction]) -> None:
         for instruction in instructions:
-            match instruction:
-                case ev.StartWorker():
-                    self._start_worker()
-                case ev.Dispatch(request):
-                    self._dispatch(request)
-                case ev.Fork(checkpoint):
-                    self._fork(checkpoint)
-                case ev.Thaw(checkpoint, keep):
-                    self._thaw(checkpoint, keep)
-                case ev.Adopt():
-                    self._adopt()
-                case ev.KillWorker():
-                    self._kill_worker()
-                case ev.Drop(checkpoint):
-                    self._drop(checkpoint)
-                case ev.Call(args):
-                    self._auditing.aside(True)
-                    self._command(do="call", args=args)
-                case ev.Abort(request):
-                    self._front.abort(request)
-                case ev.Fail(request, ename, evalue):
-                    self._replied = True
-                    self._front.fail(request, ename, evalue)
-                case ev.Answer():
-                    self._answer(instruction)
-                case ev.TellLineage(ask):
-                    self._auditing.ask(ask)
-                    self._wake()
-                case ev.Hold():
-                    self._held = []
-                case ev.Release():
-                    self._release()
-                case ev.Note(text, error):
-                    self._note(text, error)
-                case ev.SetTimer(name, seconds):
-                    self._timers[name] = time.monotonic() + seconds
-                case ev.ClearTimer(name):
-                    self._timers.pop(name, None)
-                case ev.Measure(urgent):
-                    self._measure(urgent=urgent)
-                case ev.AskWorkerToExit():
-                    self._command(do="exit")
-                    if isinstance(self._current, ev.Request) and not self._replied:
-                        self.interrupt()
-                case ev.Stop():
-                    self._stop = instruction
+            if not (self._do_to_processes(instruction) or self._tell(instruction)):
+                self._recording.obey(instruction)
+                self._wake()
+
+    def _do_to_processes(self, instruction: ev.Instruction) -> bool:  # noqa: C901, PLR0912 - a table
+        match instruction:
+            case ev.StartWorker():
+                self._start_worker()
+            case ev.Welcome(step):
+                self._welcome(step)
+            case ev.Dispatch(request, step):
+                self._dispatch(request, step)
+            case ev.Fork(checkpoint):
+                self._fork(checkpoint)
+            case ev.Thaw(checkpoint, keep):
+                self._thaw(checkpoint, keep)
+            case ev.Adopt(_, step):
+                self._adopt(step)
+            case ev.KillWorker():
+                self._kill_worker()
+            case ev.Drop(checkpoint):
+                self._drop(checkpoint)
+            case ev.Call(args):
+                self._auditing.aside(True)
+                self._command(do="call", args=args)
+            case ev.SetTimer(name, seconds):
+                self._timers[name] = time.monotonic() + seconds
+            case ev.ClearTimer(name):
+                self._timers.pop(name, None)
+            case ev.Measure(urgent):
+                self._measure(urgent=urgent)
+            case ev.AskWorkerToExit():
+                self._command(do="exit")
+                if isinstance(self._current, ev.Request) and not self._replied:
+                    self.interrupt()
+            case ev.Stop():
+                self._stop = instruction
+            case _:
+                return False
+        return True
+
+    def _tell(self, instruction: ev.Instruction) -> bool:  # noqa: C901 - a table
+        """Do what is to be shown or answered; return whether it was that."""
+        match instruction:
+            case ev.Abort(request):
+                replies.abort(self._front, request)
+            case ev.Fail(request, ename, evalue):
+                self._replied = True
+                replies.fail(self._front, request, ename, evalue)
+            case ev.Recall(request, step, found, count):
+                self._asking = request
+                mark = marks.reused(found.cell.seconds)
+                replies.recall(self._front, request, found.outputs, count, mark)
+                self._recording.recalled(step)
+            case ev.Remark(request, why):
+                self._display(marks.run_again(why), request)
+            case ev.Progress():
+                self._show_progress(instruction)
+            case ev.Answer():
+                self._answer(instruction)
+            case ev.TellLineage():
+                self._auditing.ask(instruction)
+                self._wake()
+            case ev.TellRecording(ask):
+                self._answer(ev.Answer(ask, self._recording.status()))
+            case ev.Hold():
+                self._held = []
+            case ev.Release():
+                self._release()
+            case ev.Note(text, error):
+                self._note(text, error)
+            case _:
+                return False
+        return True
 
     def _start_worker(self) -> None:
         try:
@@ -401,11 +473,23 @@ class Supervisor:
             return
         self._worker = LiveWorker(pid, Link(sock))
 
-    def _dispatch(self, request: ev.Request) -> None:
+    def _welcome(self, step: Step) -> None:
+        event, fds = self._newcomer
+        self._auditing.started(event, fds, step)
+        self._recording.worker_started(event["startup"], event["ignored"])
+
+    def _dispatch(self, request: ev.Request, step: Step | None) -> None:
+        if request.kind == "again" and request.cell is not None:
+            request = replace(request, frames=self._front.cell(request.cell.source))
         if request.kind != "comm" or self._replied:
             self._current, self._replied = request, False
+            if request.kind != "again":
+                self._asking = request
         channel = Channel.CONTROL if request.control else Channel.SHELL
-        self._auditing.dispatched(request)
+        self._auditing.dispatched(request, step)
+        if step is not None:
+            message = message_id(request.frames)
+            self._recording.started(step, message, is_again=request.kind == "again")
         if self._worker is not None:
             self._worker.send(channel, [str(request.seq).encode(), *request.frames])
 
@@ -423,14 +507,14 @@ class Supervisor:
             self._controls[checkpoint].command([theirs.fileno()], do="thaw", keep=keep)
         theirs.close()
 
-    def _adopt(self) -> None:
+    def _adopt(self, step: Step) -> None:
         thawing, self._thawing = self._thawing, None
         if thawing is None:
             return
         pid = self._state.worker_pid
         self._kill_worker()
         self._worker = LiveWorker(pid, thawing.link)
-        self._auditing.adopted(thawing.checkpoint, pid)
+        self._auditing.adopted(step, pid)
         self._replied = True
         self._front.switched()
         if self._frozen_pids.get(thawing.checkpoint) == pid:
@@ -454,7 +538,6 @@ class Supervisor:
         if control is not None:
             control.close()
         self._files.forget(checkpoint)
-        self._auditing.dropped(checkpoint)
         pid = self._frozen_pids.get(checkpoint)
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -484,10 +567,43 @@ class Supervisor:
             self._front.deliver(channel, frames)
 
     def _note(self, text: str, error: bool) -> None:
-        # What the cell printed comes first; its reply stays held.
+        self._deliver_outputs()
+        name = "stderr" if error else "stdout"
+        replies.show(self._front, name, f"CHEX: {text}\n", self._asking)
+
+    def _deliver_outputs(self) -> None:
+        """Deliver what the cell printed that is being answered; its reply stays held."""
         while self._held and self._held[0][0] == Channel.IOPUB:
             self._front.deliver(*self._held.pop(0))
-        self._front.show("stderr" if error else "stdout", f"CHEX: {text}\n", self._current)
+
+    def _display(
+        self,
+        mark: marks.Mark,
+        request: ev.Request | None,
+        kind: str = "display_data",
+        display_id: str | None = None,
+    ) -> None:
+        self._deliver_outputs()
+        self._front.publish(kind, replies.display(mark, display_id), request)
+
+    def _show_progress(self, progress: ev.Progress) -> None:
+        """Show how far the worker is on its way, if that takes long enough to be worth a line."""
+        asking = progress.request or self._asking
+        if asking is None or asking.kind != "execute":
+            return
+        if progress.done < progress.total:
+            if progress.spent + progress.left < _WORTH_A_LINE_S:
+                return
+            mark = marks.following(progress.done, progress.total, progress.left)
+        elif self._progress is None and progress.spent < _WORTH_A_LINE_S:
+            return
+        else:
+            mark = marks.followed(progress.total, progress.spent)
+        kind = "display_data" if self._progress is None else "update_display_data"
+        self._progress = self._progress or uuid.uuid4().hex
+        self._display(mark, asking, kind, self._progress)
+        if progress.done == progress.total:
+            self._progress = None
 
     def _release(self) -> None:
         held, self._held = self._held, None
@@ -507,6 +623,8 @@ class Supervisor:
 
     def _end(self) -> None:
         self._auditing.close()
+        self._conclude()
+        self._recording.close()
         for checkpoint in list(self._controls):
             self._drop(checkpoint)
         self._drain_outputs()

@@ -158,6 +158,8 @@ class Worker:
         self.cell_seconds = 0.0
         self.cell: tuple[str, str, str] | None = None
         """Source, plain Python and outcome of a cell that has just run."""
+        self.folder = os.getcwd()
+        """Where it was started: cells may go elsewhere."""
         self._loop = ForkableLoop()
         self._commands: collections.deque[Packet] = collections.deque()
         self._asked = 0

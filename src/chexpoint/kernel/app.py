@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from chexpoint.engine import EngineState, Spawner, Supervisor, settings_from
 from chexpoint.kernel.connection import read_connection_file
 from chexpoint.kernel.sockets import bind
 from chexpoint.kernel.zmq_front import ZmqFront
-from chexpoint.project import Project, Recorder
+from chexpoint.project import Project, ProjectJournal
 
 
 def run(connection_file: str, spawner: Spawner) -> None:
@@ -25,8 +26,13 @@ def run(connection_file: str, spawner: Spawner) -> None:
         missing=settings.missing,
         can_fork=settings.can_fork,
     )
-    recorder = Recorder(Project.at(os.getcwd()))
-    supervisor = Supervisor(state, spawner, record=recorder.record)
+    journal = ProjectJournal(Project.at(os.getcwd()), origin=notebook_name(os.environ))
+    supervisor = Supervisor(state, spawner, journal=journal)
     supervisor.start()
     supervisor.run(front)
-    recorder.close()
+
+
+def notebook_name(environ: Mapping[str, str]) -> str:
+    """Return the notebook that a kernel was started for, if Jupyter says."""
+    name = os.path.basename(environ.get("JPY_SESSION_NAME", ""))
+    return name if name.endswith(".ipynb") else ""

@@ -26,6 +26,8 @@ from chexpoint.engine import (
     Request,
     ShutdownAsked,
     Submitted,
+    cell_text,
+    execute_request,
 )
 from chexpoint.errors import InvalidValue
 from chexpoint.kernel.debug_thread import DebugThread
@@ -39,6 +41,7 @@ _SOCKETS = {
     Channel.STDIN: "stdin",
 }
 _COMMS = {"comm_open", "comm_msg", "comm_close"}
+_ABOUT_STATE = {"complete_request", "inspect_request"}
 
 
 class ZmqFront:
@@ -127,12 +130,15 @@ class ZmqFront:
 
     def _shell(self) -> Iterator[Event]:
         for message in self._parsed("shell"):
-            kind: Literal["execute", "comm", "other"] = "other"
+            kind: Literal["execute", "comm", "state", "other"] = "other"
+            cell = None
             if message.type == "execute_request":
-                kind = "execute"
+                kind, cell = "execute", cell_text(message.content, message.metadata)
             elif message.type in _COMMS:
                 kind = "comm"
-            yield Submitted(Request(next(self._seq), kind, message.frames))
+            elif message.type in _ABOUT_STATE:
+                kind = "state"
+            yield Submitted(Request(next(self._seq), kind, message.frames, cell=cell))
 
     def _control(self) -> Iterator[Event | InterruptAsked]:
         for message in self._parsed("control", once=True):
@@ -167,7 +173,8 @@ class ZmqFront:
         self._sockets.by_name[name].send_multipart(frames)
 
     def _publish(self, kind: str, content: dict[str, Any], parent: dict[str, Any]) -> None:
-        idents = [_TOPIC + kind.encode()]
+        topic = b"stream." + content["name"].encode() if kind == "stream" else kind.encode()
+        idents = [topic if kind == "stream" else _TOPIC + topic]
         self._send("iopub", self._codec.build(kind, content, parent=parent, idents=idents))
 
     def _status(self, state: str, parent: dict[str, Any]) -> None:
@@ -232,27 +239,15 @@ class ZmqFront:
             self._wants_input = False  # the cell that asked has ended
         self._send(_SOCKETS[channel], frames)
 
-    def show(self, name: str, text: str, request: Request | None) -> None:
-        parent = self._codec.parse(request.frames).header if request else {}
-        content = {"name": name, "text": text}
-        idents = [b"stream." + name.encode()]
-        self._send("iopub", self._codec.build("stream", content, parent=parent, idents=idents))
+    def publish(self, kind: str, content: dict[str, Any], request: Request | None) -> None:
+        self._publish(kind, content, self._codec.parse(request.frames).header if request else {})
 
-    def abort(self, request: Request) -> None:
-        message = self._codec.parse(request.frames)
-        self._status("busy", message.header)
-        self._reply(_channel(request), message, {"status": "aborted"})
-        self._status("idle", message.header)
+    def reply(self, request: Request, content: dict[str, Any]) -> None:
+        channel = "control" if request.control else "shell"
+        self._reply(channel, self._codec.parse(request.frames), content)
 
-    def fail(self, request: Request, ename: str, evalue: str) -> None:
-        message = self._codec.parse(request.frames)
-        error = {"ename": ename, "evalue": evalue, "traceback": [f"{ename}: {evalue}"]}
-        if message.type == "execute_request":
-            self._publish("error", error, message.header)
-        if message.type not in _COMMS:
-            extra = {"execution_count": 0, "user_expressions": {}, "payload": []}
-            self._reply(_channel(request), message, {"status": "error", **extra, **error})
-        self._status("idle", message.header)
+    def cell(self, source: str) -> tuple[bytes, ...]:
+        return execute_request(self._codec, source)
 
     def answer(self, ask: Ask, result: Any, error: Exception | None) -> None:
         callback = self._calls.pop(ask.token, None)
@@ -303,7 +298,3 @@ class ZmqFront:
         """Do something on the supervisor's loop; called from the debugger's thread."""
         self._inbox.put(action)
         os.write(self._wake_writer, b"\0")
-
-
-def _channel(request: Request) -> str:
-    return "control" if request.control else "shell"

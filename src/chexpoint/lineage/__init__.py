@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chexpoint.lineage.seccomp import Installed, install, no_new_privileges
     from chexpoint.lineage.syscalls import UNSEEN, architecture
     from chexpoint.lineage.table import lineage_html, lineage_rows, lineage_text
-    from chexpoint.lineage.trail import Cell, Step, Trail, taint_after
+    from chexpoint.lineage.trail import Cell, Step, root_node, taint_after
     from chexpoint.lineage.watch import CellWatch
 
 _HOME = {
@@ -47,7 +47,7 @@ _HOME = {
     "seccomp": ("Installed", "install", "no_new_privileges"),
     "syscalls": ("UNSEEN", "architecture"),
     "table": ("lineage_html", "lineage_rows", "lineage_text"),
-    "trail": ("Cell", "Step", "Trail", "taint_after"),
+    "trail": ("Cell", "Step", "root_node", "taint_after"),
     "watch": ("CellWatch",),
 }
 
@@ -71,7 +71,6 @@ __all__ = [
     "Places",
     "Step",
     "Tolerance",
-    "Trail",
     "architecture",
     "code_hash",
     "default_cache_folder",
@@ -85,6 +84,7 @@ __all__ = [
     "lineage_svg",
     "lineage_text",
     "no_new_privileges",
+    "root_node",
     "strict_digest",
     "taint_after",
 ]

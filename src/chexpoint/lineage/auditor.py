@@ -74,15 +74,22 @@ class Auditor:
         Called by a thread when `take_audited` has something.
     cache_folder
         Where fingerprints are kept for the next kernel.
+    hash_seed
+        See `Environment`.
     """
 
     def __init__(
-        self, project: str, *, wake: Callable[[], None], cache_folder: str | None = None
+        self,
+        project: str,
+        *,
+        wake: Callable[[], None],
+        cache_folder: str | None = None,
+        hash_seed: str | None = None,
     ) -> None:
         self.mechanism: Mechanism = "off"
         self._places = Places(project)
         records = Records(cache_folder)
-        self._environment = Environment(records=records.load())
+        self._environment = Environment(records=records.load(), hash_seed=hash_seed)
         self._records = records
         self._prints = Fingerprints(self._job_done, records.path("fingerprints.sqlite"))
         self._files = Files(self._places, self._prints)

@@ -15,11 +15,16 @@ import stat
 import sys
 import sysconfig
 import time
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
 from chexpoint.lineage.digest import digest
 from chexpoint.model import Digest
+
+HASH_SEED_VARIABLE = "PYTHONHASHSEED"
+HASH_SEED = "0"
+"""What workers are given, so that the order of sets is the same each time."""
 
 RecordCache = dict[str, list[int | str]]
 """Size, times and digest of each RECORD file by its path; survives JSON."""
@@ -68,6 +73,11 @@ class Environment:
 
     Installing and removing packages changes the time of their folder, so asking
     again costs a few calls to stat.
+
+    Parameters
+    ----------
+    hash_seed
+        What orders sets of strings in the process that runs the cells; ``random`` if nobody knows.
     """
 
     def __init__(
@@ -75,11 +85,15 @@ class Environment:
         folders: Iterable[str] | None = None,
         startup: Iterable[str] = (),
         records: RecordCache | None = None,
+        hash_seed: str | None = None,
     ) -> None:
         self.folders = tuple(package_folders() if folders is None else folders)
         self.startup = tuple(sorted(startup, key=os.path.basename))
         self.records: RecordCache = dict(records or {})
         """What is known of RECORD files: give it to the next `Environment` to save time."""
+        seed = hash_seed or os.environ.get(HASH_SEED_VARIABLE) or HASH_SEED
+        # Sets of strings then have another order in each process.
+        self._hash_seed = uuid.uuid4().hex if seed == "random" else seed
         self._fingerprint: Digest = ""
         self._watched: dict[str, list[int]] = {}
 
@@ -115,6 +129,7 @@ class Environment:
             "environment",
             digest("python", sys.implementation.name, platform.python_version()),
             digest("machine", platform.machine()),
+            digest("hash seed", self._hash_seed),
             digest("packages", *sorted(each for found in packages.values() for each in found)),
             digest("paths", *paths),
             digest("startup", *(digest("file", _contents(path)) for path in self.startup)),

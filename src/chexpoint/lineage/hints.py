@@ -8,13 +8,14 @@ entropy and host names on the stack of the call that asks for them.
 from __future__ import annotations
 
 import ast
+import dis
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from chexpoint.model import Hint
@@ -116,6 +117,14 @@ _HARMLESS = frozenset(
         "zmq",
     }
 )
+# What IPython keeps of earlier cells: inputs, outputs, and the folders they were in.
+_HISTORY = re.compile(r"In|Out|_[iod]h|_i{1,3}|_i[0-9]+|_[0-9]+|_{1,3}")
+_MAY_BE_HISTORY = re.compile(rf"\b(?:{_HISTORY.pattern})\b|run_line_magic|run_cell_magic")
+_HISTORY_MAGICS = frozenset(
+    {"ed", "edit", "hist", "history", "macro", "notebook", "pastebin", "recall", "rep", "rerun"}
+    | {"save"}
+)
+
 _NEAR = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104
 
 
@@ -161,6 +170,8 @@ def scan(source: str, aliases: Mapping[str, str]) -> CodeSigns:
     hints: list[Hint] = []
     seeded: dict[str, bool] = {}
     draws: dict[str, int] = {}
+    if _MAY_BE_HISTORY.search(source):
+        hints += [hint for tree in trees for hint in _history_hints(tree, aliases)]
     for call in calls:
         seeded |= _seeds(call)
         if not call.is_known:
@@ -248,6 +259,12 @@ def network_hint(host: str, frame: FrameType | None, namespace: Mapping[str, Any
         what=f"{host} was looked up: what comes from there may differ each time",
         line=cell_line(frame, namespace),
     )
+
+
+def input_hint(frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint:
+    """Return the hint for a cell that asks the user for input; ``frame`` is of what asks."""
+    what = "it asked for input: the answer may differ each time"
+    return Hint(kind="input", what=what, line=cell_line(frame, namespace))
 
 
 def cell_frame(frame: FrameType | None, namespace: Mapping[str, Any]) -> FrameType | None:
@@ -359,6 +376,50 @@ def _call_hints(call: _Call) -> Iterator[Hint]:
     elif name in _SELF_SEEDED and not count:
         what = f"{name} was called without a seed: results differ each time; pass a seed"
         yield Hint(kind="entropy", what=what, line=call.node.lineno)
+
+
+def _history_hints(tree: ast.Module, aliases: Mapping[str, str]) -> Iterator[Hint]:
+    """Yield a hint for each part of IPython's history that code uses, at the first such line."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="run_cell_magic" | "run_line_magic"),
+                args=[ast.Constant(value=str(magic)), *_],
+            ) if magic in _HISTORY_MAGICS:
+                found.setdefault(f"%{magic}", node.lineno)
+    if any(_may_read_history(node) for node in ast.walk(tree)):
+        with suppress(SyntaxError, ValueError, RecursionError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            code = compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, True)
+            for name, line in _history_reads(code, set(aliases)):
+                found.setdefault(name, line)
+    for name, line in found.items():
+        what = (
+            f"{name} goes by the cells that ran before and their numbers: another run may find"
+            " something else there; use a variable"
+        )
+        yield Hint(kind="history", what=what, line=line)
+
+
+def _may_read_history(node: ast.AST) -> bool:
+    match node:
+        case ast.Name(id=name, ctx=ast.Load()) | ast.AugAssign(target=ast.Name(id=name)):
+            return _HISTORY.fullmatch(name) is not None
+    return False
+
+
+def _history_reads(code: CodeType, bound: set[str]) -> Iterator[tuple[str, int]]:
+    """Yield the names of IPython's history that code reads before it binds them, and where."""
+    # Of the compiled code: there, what is bound is bound in the order of execution.
+    for step in dis.get_instructions(code):
+        if step.opname in {"STORE_NAME", "STORE_GLOBAL"}:
+            bound.add(step.argval)
+        elif step.opname in {"LOAD_NAME", "LOAD_GLOBAL"}:
+            if _HISTORY.fullmatch(step.argval) and step.argval not in bound:
+                yield step.argval, (step.positions and step.positions.lineno) or 1
+        elif isinstance(step.argval, CodeType):
+            yield from _history_reads(step.argval, set(bound))
 
 
 def _numpy_state(module: Any) -> object:

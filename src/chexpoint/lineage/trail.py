@@ -1,4 +1,4 @@
-"""The path of executed cells that led to the present state, and to each checkpoint.
+"""The path of executed cells that led to a state.
 
 History is the truth, and it is a path: whatever cells are run in whatever
 order, a state is what its path made of the fresh interpreter.
@@ -12,23 +12,54 @@ from typing import Any, Literal
 
 from chexpoint.lineage.digest import digest
 from chexpoint.lineage.equality import lineage_digest, strict_digest
-from chexpoint.model import Bytes, CellAudit, CellLineage, Digest, NodeId, Seconds, Taint
+from chexpoint.model import Bytes, CellAudit, CellLineage, Digest, NodeId, PathCell, Seconds, Taint
 
 
 class Step:
     """One executed cell, and so one place on a path; the root is the fresh interpreter."""
 
-    __slots__ = ("node", "number", "packages", "parent", "record", "strict")
+    __slots__ = (
+        "cell_id",
+        "execution",
+        "has_failed",
+        "node",
+        "number",
+        "packages",
+        "parent",
+        "record",
+        "seconds",
+        "source",
+        "strict",
+        "taint",
+    )
 
-    def __init__(self, parent: Step | None) -> None:
+    def __init__(self, parent: Step | None, *, source: str = "", cell_id: str = "") -> None:
         self.parent = parent
         self.number: int = parent.number + 1 if parent is not None else 0
+        self.source = source
+        self.cell_id = cell_id
         self.packages: Digest | None = None
         """The environment fingerprint after it, once known."""
         self.node: NodeId | None = None
         """Its lineage, once the digests of its inputs are known."""
+        self.taint: Taint = ""
+        """Known when ``node`` is."""
         self.strict: Digest = ""
         self.record: CellLineage | None = None
+        self.seconds: Seconds = 0.0
+        self.has_failed = False
+        self.execution = 0
+        """Its run in the catalog, once it is written there."""
+
+    @classmethod
+    def recalled(cls, parent: Step, cell: PathCell, record: CellLineage | None = None) -> Step:
+        """Return the step of a cell that ran before, and that is not run now."""
+        step = cls(parent, source=cell.source, cell_id=cell.cell_id)
+        step.node, step.taint, step.execution = cell.node, cell.taint, cell.execution
+        step.seconds, step.has_failed = cell.seconds, cell.status != "ok"
+        step.record, step.packages = record, parent.packages
+        step.strict = record.strict if record is not None else ""
+        return step
 
     def follows(self, other: Step) -> bool:
         """Return whether another step is on the path to this one, or is this one."""
@@ -36,6 +67,28 @@ class Step:
         while at is not None and at.number > other.number:
             at = at.parent
         return at is other
+
+    def is_same_state(self, other: Step) -> bool:
+        """Return whether the state here is surely that at another step of the same engine."""
+        if self is other or (self.parent is None and other.parent is None):
+            return True
+        return self.node is not None and (self.node, self.taint) == (other.node, other.taint)
+
+    def path(self) -> list[Step]:
+        """Return the steps from the root to this one, both included."""
+        found = []
+        at: Step | None = self
+        while at is not None:
+            found.append(at)
+            at = at.parent
+        found.reverse()
+        return found
+
+    def lineages(self) -> tuple[CellLineage, ...] | None:
+        """Return the lineage of each cell that led here; None while some is being computed."""
+        records = [step.record for step in self.path()[1:]]
+        found = tuple(record for record in records if record is not None)
+        return found if len(found) == len(records) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,44 +103,6 @@ class Cell:
     status: Literal["ok", "error"]
     report: dict[str, Any]
     """What its own watch has seen."""
-
-
-class Trail:
-    """Where the live state is, and where each checkpoint was taken."""
-
-    def __init__(self) -> None:
-        self.position = Step(None)
-        self._checkpoints: dict[str, Step] = {}
-
-    def next_step(self) -> Step:
-        """Return the step that a cell which now starts will be."""
-        return Step(self.position)
-
-    def fresh(self) -> None:
-        """A fresh interpreter has started."""
-        self.position = Step(None)
-
-    def mark(self, checkpoint: str) -> None:
-        """A checkpoint is taken here."""
-        self._checkpoints[checkpoint] = self.position
-
-    def go(self, checkpoint: str) -> None:
-        """A checkpoint is restored."""
-        self.position = self._checkpoints.get(checkpoint) or Step(None)
-
-    def forget(self, checkpoint: str) -> None:
-        self._checkpoints.pop(checkpoint, None)
-
-    def path(self) -> tuple[CellLineage, ...] | None:
-        """Return the lineage of each cell that led here; None while some is being computed."""
-        found = []
-        at = self.position
-        while at.parent is not None:
-            if at.record is None:
-                return None
-            found.append(at.record)
-            at = at.parent
-        return tuple(reversed(found))
 
 
 def root_node(packages: Digest) -> NodeId:
@@ -109,10 +124,9 @@ def conclude_step(step: Step, cell: Cell, audit: CellAudit, packages: Digest) ->
         parent.node = root_node(parent.packages or packages)
         parent.strict = parent.node
     step.packages = packages
-    step.node = lineage_digest(parent.node, cell.code, audit.inputs)
     step.strict = strict_digest(parent.strict, cell.code, audit.events)
-    step.record = CellLineage(
-        node=step.node,
+    record = CellLineage(
+        node=lineage_digest(parent.node, cell.code, audit.inputs),
         parent=parent.node,
         code=cell.code,
         strict=step.strict,
@@ -124,4 +138,8 @@ def conclude_step(step: Step, cell: Cell, audit: CellAudit, packages: Digest) ->
         size_bytes=cell.size_bytes,
         status=cell.status,
     )
-    return step.record
+    # The node last: who sees it may rely on the others.
+    step.taint = taint_after(record, parent.taint)
+    step.seconds, step.has_failed = cell.seconds, cell.status != "ok"
+    step.record, step.node = record, record.node
+    return record

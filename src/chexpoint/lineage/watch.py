@@ -23,10 +23,10 @@ from dataclasses import asdict
 from types import CodeType, FrameType
 from typing import Any
 
-from chexpoint.lineage.digest import digest
 from chexpoint.lineage.file_notes import FileNotes, absolute, drain, is_own, signature
 from chexpoint.lineage.hints import (
     entropy_hint,
+    input_hint,
     network_hint,
     random_hints,
     random_states,
@@ -37,8 +37,9 @@ from chexpoint.lineage.variables import (
     SESSION_VARIABLES,
     VariableReads,
     WatchedEnvironment,
+    value_digest,
 )
-from chexpoint.model import Hint
+from chexpoint.model import Digest, Hint
 
 _FILL_CACHE: CodeType = _bootstrap.FileFinder._fill_cache.__code__  # type: ignore[attr-defined]
 _IMPORTING = (
@@ -124,8 +125,9 @@ class CellWatch:
 
         - ``import_lists``, ``lists``: how often each folder, by its real path, was listed by the
           import machinery or this package itself, and by anything else.
-        - ``variables``: the digests of the environment variables that were read, None for those
-          that were not set.
+        - ``variables``: the digests of the environment variables that were read, as this process
+          was given them; None for those that it was not given, and ``set`` where cells have made
+          them what they are.
         - ``hosts``: the names that were looked up.
         - ``hints``: of nondeterminism, each with ``kind``, ``what`` and ``line``.
 
@@ -154,8 +156,8 @@ class CellWatch:
             "import_lists": self._real(self._import_lists),
             "lists": self._real(self._lists),
             "variables": {
-                name: None if value is None else digest("variable", self._normalise(value))
-                for name, value in sorted(self._variables.take().items())
+                name: found
+                for name, found in sorted(self._variables.take(self._value_digest).items())
                 if name not in SESSION_VARIABLES and not name.startswith(SESSION_PREFIXES)
             },
             "hosts": sorted(drain(self._hosts)),
@@ -164,6 +166,14 @@ class CellWatch:
         if self._files is not None:
             report |= self._files.take()
         return report
+
+    def asked_input(self) -> None:
+        """Take note that the user is asked for input; called by what asks, on behalf of a cell."""
+        with suppress(Exception):
+            self._hints[input_hint(sys._getframe(1), self._globals)] = None
+
+    def _value_digest(self, value: str) -> Digest:
+        return value_digest(value, self._normalise)
 
     def _enter(self) -> None:
         namespace = self._namespace
@@ -200,6 +210,7 @@ class CellWatch:
 
     def _watch_environment(self) -> None:
         fields = vars(os.environ)
+        self._variables.start(fields["_data"])
         watched = WatchedEnvironment(fields["_data"])
         watched.reads = self._variables
         for environ in (os.environ, os.environb):  # two views of the same variables

@@ -28,7 +28,15 @@ from chexpoint.model.lineage import (
     audit_from_json,
     lineage_from_json,
 )
-from chexpoint.model.record import CellRecord, Output, PathCell, Taint, path_cell_from_json
+from chexpoint.model.record import (
+    CellRecord,
+    Output,
+    PathCell,
+    RecordingStatus,
+    Taint,
+    path_cell_from_json,
+    recording_from_json,
+)
 from chexpoint.model.size import format_seconds, format_size, parse_size
 from chexpoint.model.tree import ExecutionTree, TreeNode, Version, tree_from_json
 
@@ -56,6 +64,7 @@ __all__ = [
     "NodeId",
     "Output",
     "PathCell",
+    "RecordingStatus",
     "RestoreReport",
     "Seconds",
     "Status",
@@ -70,6 +79,7 @@ __all__ = [
     "lineage_from_json",
     "parse_size",
     "path_cell_from_json",
+    "recording_from_json",
     "report_from_json",
     "status_from_json",
     "to_json",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from chexpoint.model.ids import Bytes, CheckpointId, Seconds
+from chexpoint.model.ids import Bytes, CheckpointId, NodeId, Seconds
 from chexpoint.model.lineage import Mechanism
+from chexpoint.model.record import Taint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,9 @@ class Checkpoint:
     """Set when a worker restored from it hung; it is not offered again."""
     warnings: tuple[str, ...] = ()
     """What a restore of it cannot bring back, such as network connections."""
+    node: NodeId | None = None
+    """The node it is a state of, once that is known."""
+    taint: Taint = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,12 @@ class Status:
     """How the inputs of cells are seen."""
     audit_note: str = ""
     """Why not by system calls, or what that takes away."""
+    node: NodeId | None = None
+    """Where the user is, once that is known; None at the root as well."""
+    is_ahead: bool = False
+    """Whether the live state has not been brought to where the user is yet."""
+    reuse: bool = True
+    """Whether cells of a recorded version may be answered from earlier runs."""
 
 
 def to_json(value: Any) -> Any:

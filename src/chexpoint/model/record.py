@@ -51,6 +51,26 @@ class PathCell:
     """Whether this version shows the outputs of an earlier run."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingStatus:
+    """What is being recorded, and where."""
+
+    is_on: bool
+    version: str = ""
+    """The name of the version that cells are added to; empty before the first."""
+    cells: int = 0
+    """How many cells it has."""
+    folder: str = ""
+    """Where the catalog is."""
+    problem: str = ""
+    """Why nothing is recorded although it should be."""
+
+
+def recording_from_json(data: dict[str, Any]) -> RecordingStatus:
+    """Return the status that `to_json` wrote."""
+    return RecordingStatus(**data)
+
+
 def path_cell_from_json(data: dict[str, Any]) -> PathCell:
     """Return the cell that `to_json` wrote."""
     return PathCell(**data)

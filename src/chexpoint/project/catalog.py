@@ -1,103 +1,160 @@
-"""Open a catalog, bring its schema up to date, and run one transaction on it.
+"""Open a catalog, and run one transaction on it.
 
-Each transaction has a connection of its own: kernels fork and have threads, and a connection of
-SQLite must not be shared by either.  A kill at any moment leaves an empty file, which is an empty
-catalog, or what the last finished transaction left.
+Whoever writes keeps a connection: closing the last one takes longer than all else.  Whoever reads
+opens one each time, because a worker that holds a database open cannot be forked as a checkpoint.
+A connection must not survive a fork, and nobody else in a process that writes may open the file:
+both would drop or forge the locks of SQLite.
+
+A kill at any moment leaves an empty file, which is an empty catalog, or what the last finished
+transaction left.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import sqlite3
+import tempfile
+import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from chexpoint.errors import CatalogError, ChexError
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE node (
-            id TEXT PRIMARY KEY,
-            parent TEXT NOT NULL,
-            lineage TEXT NOT NULL,
-            runs INTEGER NOT NULL,
-            first_run REAL NOT NULL,
-            last_run REAL NOT NULL
-        )""",
-        """CREATE TABLE execution (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            node TEXT NOT NULL REFERENCES node (id),
-            session TEXT NOT NULL,
-            execution_count INTEGER NOT NULL,
-            seconds REAL NOT NULL,
-            size_bytes INTEGER NOT NULL,
-            status TEXT NOT NULL,
-            time REAL NOT NULL
-        )""",
-        """CREATE VIEW run AS
-            SELECT execution.id, session, node, lineage, execution_count, seconds, size_bytes,
-                status
-            FROM execution JOIN node ON node.id = execution.node
-        """,
-        "CREATE INDEX execution_of_node ON execution (node)",
-        "CREATE INDEX execution_of_session ON execution (session, execution_count)",
-    ),
-)
-"""The n-th entry leads from schema n to schema n + 1; entries are never changed, only added."""
-
-SCHEMA = len(MIGRATIONS)
-
-APPLICATION = int.from_bytes(b"CHEX")
-"""What tells a catalog from other SQLite files."""
+from chexpoint.errors import CatalogError
+from chexpoint.project.schema import SCHEMA, migrate, schema_of
+from chexpoint.project.trouble import explained, is_forbidden, is_full
 
 BUSY_S = 20.0
 """How long to wait for another process; a transaction takes milliseconds."""
 
-_DAMAGED = {"SQLITE_NOTADB", "SQLITE_CORRUPT"}
-_FORBIDDEN = {"SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH"}
+# Held while something is written, and while this process is copied.
+_turn = threading.RLock()
+_open: weakref.WeakSet[Catalog] = weakref.WeakSet()
+# Copies of connections in a process that was forked behind Python's back; closing them would let go
+# the locks of the other process.
+_not_ours: list[sqlite3.Connection] = []
 
 
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[sqlite3.Connection]:
-    """Run the block as one transaction on a catalog, which is made if there is none.
+class Catalog:
+    """The database of a project, which need not exist yet.
 
-    Raises
-    ------
-    CatalogError
-        If the file is no catalog, or cannot be written.
+    Methods raise `CatalogError` if it is damaged, of a newer version, or cannot be read or written.
+    Any thread may call them.
     """
-    with _explained(path):
-        _create(path)
-        with _connected(path, "mode=rw") as connection:
-            _version(path, connection)  # a file of someone else must not be touched
-            _use_write_ahead_log(connection)
-            with _transaction(connection, "IMMEDIATE"):
-                _migrate(path, connection)
-                yield connection
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._file = (0, 0)
 
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Let the block read one state of an existing catalog, also where nothing can be written.
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Run the block as one transaction; the catalog is made if there is none."""
+        with explained(self.path), _turn:
+            connection = self._kept()
+            try:
+                with _transaction(connection, "IMMEDIATE"):
+                    migrate(self.path, connection)
+                    yield connection
+            except sqlite3.Error:
+                self.close()  # who knows what state it is in
+                raise
 
-    Raises
-    ------
-    CatalogError
-        If the file is no catalog, or cannot be read.
-    """
-    with _explained(path), _readable(path) as connection:
-        if _version(path, connection) < SCHEMA:
-            with _transaction(connection, "IMMEDIATE"):
-                _migrate(path, connection)
-        with _transaction(connection, "DEFERRED"):
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Let the block read one state of an existing catalog, also where nobody can write."""
+        with explained(self.path), contextlib.ExitStack() as stack:
+            connection = stack.enter_context(self._borrowed())
+            if connection is None:
+                connection = stack.enter_context(_readable(self.path))
+            stack.enter_context(_transaction(connection, "DEFERRED"))
             yield connection
 
+    def exists(self) -> bool:
+        """Return whether there is anything to read."""
+        with explained(self.path):
+            return self.path.exists()
 
-def exists(path: Path) -> bool:
-    """Return whether there is anything to read."""
-    with _explained(path):
-        return path.exists()
+    def close(self) -> None:
+        """Let go of the file, until something is written again."""
+        with _turn:
+            connection, self._connection = self._connection, None
+            _open.discard(self)
+            if connection is not None and self._pid == os.getpid():
+                connection.close()
+            elif connection is not None:
+                _not_ours.append(connection)
+
+    def __del__(self) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _borrowed(self) -> Iterator[sqlite3.Connection | None]:
+        """Let the block read by the connection that is kept for writing, if there is one."""
+        if self._connection is None:
+            yield None
+            return
+        with _turn:
+            connection = self._current()
+            is_of_today = connection is not None and schema_of(self.path, connection) == SCHEMA
+            yield connection if is_of_today else None
+
+    def _current(self) -> sqlite3.Connection | None:
+        """Return the connection that is kept, if it still leads to the file that is there now."""
+        if self._connection is not None and (
+            self._pid != os.getpid() or self._file != _identity(self.path)
+        ):
+            self.close()
+        return self._connection
+
+    def _kept(self) -> sqlite3.Connection:
+        """Return a connection to the file that is there now, whatever was there before."""
+        connection = self._current()
+        if connection is not None:
+            return connection
+        _create(self.path)
+        self._connection, self._pid = _connect(self.path, "mode=rw"), os.getpid()
+        self._file = _identity(self.path)
+        _open.add(self)
+        try:
+            schema_of(self.path, self._connection)  # a file of someone else must not be touched
+            _use_write_ahead_log(self._connection)
+        except BaseException:
+            self.close()
+            raise
+        return self._connection
+
+
+def _close_all() -> None:
+    for catalog in list(_open):
+        catalog.close()
+
+
+def _before_fork() -> None:
+    _turn.acquire()
+    _close_all()
+
+
+atexit.register(_close_all)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_turn.release, after_in_child=_turn.release
+)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    try:
+        info = path.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return (info.st_dev, info.st_ino)
+
+
+def _signature(path: Path) -> tuple[int, ...]:
+    info = path.stat() if path.exists() else None
+    return (info.st_ino, info.st_size, info.st_mtime_ns) if info is not None else ()
 
 
 def _create(path: Path) -> None:
@@ -110,29 +167,59 @@ def _create(path: Path) -> None:
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[sqlite3.Connection]:
     with contextlib.ExitStack() as stack:
-        # SQLite itself opens a file read-only where it may not write.
-        connection = stack.enter_context(_connected(path, "mode=rw"))
         try:
-            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            # SQLite itself opens a file read-only where it may not write.
+            connection = _connect(path, "mode=rw")
+            stack.callback(connection.close)
+            _bring_up_to_date(path, connection)
         except sqlite3.OperationalError as error:
-            log = path.with_name(f"{path.name}-wal")
-            is_unfinished = log.exists() and log.stat().st_size > 0
-            if _cause(error) not in _FORBIDDEN or is_unfinished or os.access(path.parent, os.W_OK):
+            # A folder without write permission has no room for the lock file of WAL, and a full
+            # disk neither; nobody can change the catalog there, so it can be read without locks.
+            is_shut = is_forbidden(error) and not os.access(path.parent, os.W_OK)
+            if not is_shut and not is_full(error):
                 raise
-            # A folder without write permission has no room for the lock file of WAL; nobody can
-            # change the catalog there either, so it can be read without locks.
-            connection = stack.enter_context(_connected(path, "mode=ro&immutable=1"))
+            connection = stack.enter_context(_unchanging(path))
         yield connection
+
+
+def _bring_up_to_date(path: Path, connection: sqlite3.Connection) -> None:
+    if schema_of(path, connection) < SCHEMA:
+        with _transaction(connection, "IMMEDIATE"):
+            migrate(path, connection)
 
 
 @contextlib.contextmanager
-def _connected(path: Path, options: str) -> Iterator[sqlite3.Connection]:
+def _unchanging(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a catalog that nobody can write."""
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or log.stat().st_size == 0:
+        with contextlib.closing(_connect(path, "mode=ro&immutable=1")) as connection:
+            if schema_of(path, connection) == SCHEMA:
+                yield connection
+                return
+    # It was left in the middle of something, or is of an older version: only a copy can be put
+    # right.
+    with tempfile.TemporaryDirectory(prefix="chex-") as folder:
+        copy = Path(folder) / path.name
+        before = [_signature(file) for file in (path, log)]
+        for file in (path, log):
+            if file.exists():
+                shutil.copyfile(file, copy.with_name(file.name))
+        if before != [_signature(file) for file in (path, log)]:
+            raise CatalogError(f"{path} is being written. Try again.")
+        with contextlib.closing(_connect(copy, "mode=rw")) as connection:
+            _bring_up_to_date(path, connection)
+            yield connection
+
+
+def _connect(path: Path, options: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?{options}"
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None)
-    with contextlib.closing(connection):
-        connection.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
-        connection.execute("PRAGMA foreign_keys = ON")
-        yield connection
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_S * 1000)}")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
@@ -148,71 +235,8 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
     connection.execute(f"BEGIN {kind}")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
-
-
-def _migrate(path: Path, connection: sqlite3.Connection) -> None:
-    """Bring the schema up to date, within the transaction of the caller."""
-    version = _version(path, connection)
-    if version == SCHEMA:
-        return
-    for statements in MIGRATIONS[version:]:
-        for statement in statements:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
-
-
-def _version(path: Path, connection: sqlite3.Connection) -> int:
-    """Return the number of the schema; 0 is an empty file."""
-    version = _pragma(connection, "user_version")
-    application = _pragma(connection, "application_id")
-    if application != APPLICATION:
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if version or application or tables:
-            raise CatalogError(f"{path} is not a catalog of CHEX. Move it out of the way.")
-    if version > SCHEMA:
-        raise CatalogError(
-            f"{path} was written by a newer version of CHEX (schema {version}, this one knows "
-            f"{SCHEMA}). Update chexpoint to use it."
-        )
-    return version
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
-    return int(value)
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite and of the system into one that says what to do."""
-    try:
-        yield
-    except ChexError:
-        raise
-    except sqlite3.Error as error:
-        cause = _cause(error)
-        if cause in _DAMAGED:
-            reason = (
-                f"{path} is damaged, or is not a catalog ({error}). Move it out of the way to "
-                "begin a new one."
-            )
-        elif cause in _FORBIDDEN:
-            reason = f"{path} cannot be opened or written ({error}). Check its permissions."
-        elif cause == "SQLITE_BUSY":
-            reason = f"{path} is held by another process ({error}). Try again."
-        else:
-            reason = f"{path} cannot be used: {error}."
-        raise CatalogError(reason) from error
-    except OSError as error:
-        raise CatalogError(f"{path} cannot be used: {error.strerror or error}.") from error
-
-
-def _cause(error: sqlite3.Error) -> str:
-    """Return the primary name of an error: SQLITE_BUSY for SQLITE_BUSY_RECOVERY."""
-    return "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])

@@ -1,43 +1,63 @@
-"""What was recorded in a project folder, and how its nodes are named."""
+"""What was recorded in a project folder, and how its nodes and versions are named."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import sqlite3
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from chexpoint.errors import CatalogError, InvalidValue, suggestion
-from chexpoint.model import CellLineage, NodeId, lineage_from_json, to_json
-from chexpoint.project import catalog
+from chexpoint.errors import InvalidValue
+from chexpoint.model import (
+    CellLineage,
+    CellRecord,
+    Digest,
+    ExecutionTree,
+    NodeId,
+    Output,
+    PathCell,
+    Taint,
+    Version,
+)
+from chexpoint.project import history, search
+from chexpoint.project.catalog import Catalog
+from chexpoint.project.contents import Contents
+from chexpoint.project.held import HeldCheckpoint, held_nodes, replace_held
+from chexpoint.project.names import check_version_name
+from chexpoint.project.outputs import KeptOutputs
+from chexpoint.project.recording import Writer
+from chexpoint.project.trouble import explained
+from chexpoint.project.way import Ways
 
 FOLDER = ".chex"
 CATALOG = "catalog.sqlite"
+SHORT = search.SHORT
 
-SHORT = 12
-"""Digits of a node that are shown; fewer are enough to name it while they are unique."""
-
-_LEAST_DIGITS = 4
-_COUNT = re.compile(r"\[([0-9]{1,9})\]|([0-9]{1,9})")
-_DIGITS = re.compile(r"[0-9a-f]+")
+Parameters = tuple[tuple[str, str], ...]
 
 
 class Project:
-    """A folder with notebooks, whose ``.chex`` holds the lineage of the cells that ran there.
+    """A folder with notebooks, whose ``.chex`` holds what is known of the cells that ran there.
 
     Any number of processes may record and read at the same time, and none needs to be closed.
 
     Methods raise `CatalogError` if the catalog is damaged, of a newer version, or cannot be read
     or written.
+
+    Parameters
+    ----------
+    clock
+        Returns the seconds since the epoch.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder
         self.path = folder / FOLDER / CATALOG
         """The catalog; it may not exist yet."""
+        self._clock = clock
+        self._catalog = Catalog(self.path)
+        self._outputs = KeptOutputs(Contents(folder / FOLDER / "outputs"))
+        self._files = Contents(folder / FOLDER / "files")
 
     @classmethod
     def at(cls, folder: str | os.PathLike[str]) -> Project:
@@ -62,48 +82,221 @@ class Project:
             "first"
         )
 
-    def record(self, lineage: CellLineage, session: str) -> None:
-        """Add one run of a cell; a node that is there already is updated.
+    def close(self) -> None:
+        """Let go of the catalog's file, until something is recorded again."""
+        self._catalog.close()
+
+    # ------------------------------------------------------------ recording
+
+    def new_version(
+        self, name: str, *, session: str, origin: str = "", parameters: Parameters = ()
+    ) -> int:
+        """Begin a version; return its id.  It is not listed before it has a cell.
 
         Parameters
         ----------
         session
             Tells the runs of one kernel from those of others; execution counts are unique in it.
+        origin
+            The notebook or script, if that is known.
+        parameters
+            Names and values that are set for this version.
         """
-        now = time.time()
-        # JSON in ASCII carries names that are not UTF-8, which SQLite would refuse.
-        text = json.dumps(to_json(lineage))
-        with catalog.writing(self.path) as connection:
-            connection.execute(
-                "INSERT INTO node VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-                " lineage = excluded.lineage, runs = runs + 1, last_run = excluded.last_run",
-                (lineage.node, lineage.parent, text, now, now),
+        return self.branch(name, (), session=session, origin=origin, parameters=parameters)
+
+    def branch(
+        self,
+        name: str,
+        path: Sequence[PathCell],
+        *,
+        session: str,
+        origin: str = "",
+        parameters: Parameters = (),
+    ) -> int:
+        """Begin a version with cells that were recorded before; return its id.
+
+        Each cell is known by its ``execution``, and is shown with the source and the id it is given
+        with.
+        """
+        check_version_name(name)
+        with self._catalog.writing() as connection:
+            writer = Writer(connection, self._clock())
+            version = writer.add_version(name, session, origin, parameters)
+            writer.add_path(version, path)
+        return version
+
+    def record(self, cell: CellRecord, *, session: str, version: int | None = None) -> int:
+        """Add one run of a cell, which is also the next of a version, if one is given.
+
+        A node that is there already is updated.
+
+        Returns
+        -------
+        int
+            The id of the run.
+        """
+        # A file of outputs must be there before a row says so.
+        with explained(self.path):
+            outputs = self._outputs.put(cell)
+        with self._catalog.writing() as connection:
+            writer = Writer(connection, self._clock())
+            kept = writer.keep_outputs(outputs.digest, outputs.text)
+            execution = writer.add_run(cell, session, kept)
+            if version is not None:
+                writer.add_step(
+                    version,
+                    execution,
+                    source=cell.lineage.source,
+                    cell_id=cell.cell_id,
+                    is_reused=False,
+                )
+        return execution
+
+    def recall(self, version: int, execution: int, *, source: str, cell_id: str = "") -> None:
+        """Add an earlier run to a version as its next cell: its outputs were shown again."""
+        with self._catalog.writing() as connection:
+            Writer(connection, self._clock()).add_step(
+                version, execution, source=source, cell_id=cell_id, is_reused=True
             )
-            connection.execute(
-                "INSERT INTO execution"
-                " (node, session, execution_count, seconds, size_bytes, status, time)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    lineage.node,
-                    session,
-                    lineage.execution_count,
-                    lineage.seconds,
-                    lineage.size_bytes,
-                    lineage.status,
-                    now,
-                ),
-            )
+
+    def keep_file(self, path: str | os.PathLike[str], digest: Digest) -> bool:
+        """Keep the contents of a file, if they still have this digest; return whether they have."""
+        with explained(self.path.parent):
+            return self._files.put_file(Path(path), digest)
+
+    def set_checkpoints(self, session: str, held: Sequence[HeldCheckpoint]) -> None:
+        """Say which checkpoints a session of this process holds, in place of what it held before.
+
+        Parameters
+        ----------
+        held
+            Id, name, node, taint and bytes of each.
+        """
+        if held or self._catalog.exists():
+            with self._catalog.writing() as connection:
+                replace_held(connection, session, held, self._clock())
+
+    # ------------------------------------------------------------ versions and the tree
+
+    def versions(self) -> tuple[Version, ...]:
+        """Return all versions that have a cell, oldest first."""
+        if not self._catalog.exists():
+            return ()
+        with self._catalog.reading() as connection:
+            return history.all_versions(connection)
+
+    def tree(self) -> ExecutionTree:
+        """Return everything that was recorded, merged."""
+        if not self._catalog.exists():
+            return ExecutionTree()
+        with self._catalog.reading() as connection:
+            return history.whole_tree(connection)
+
+    def version(self, ref: str) -> Version:
+        """Return the version that a user means: ``name`` is the newest of that name, or ``name@2``.
+
+        Raises
+        ------
+        InvalidValue
+            If there is none.
+        """
+        self._refuse_empty()
+        word = ref.strip()
+        with self._catalog.reading() as connection:
+            found = history.find_version(connection, word)
+            if found is None:
+                raise history.no_version(connection, word)
+        return found.version
+
+    def cells(self, version: Version) -> tuple[PathCell, ...]:
+        """Return the cells of a version, exactly as they ran, in order.
+
+        Raises
+        ------
+        InvalidValue
+            If it is not in the catalog.
+        """
+        self._refuse_empty()
+        with self._catalog.reading() as connection:
+            return history.cells_of_version(connection, f"{version.name}@{version.number}")
+
+    def way_to(self, ref: str) -> tuple[PathCell, ...]:
+        """Return the runs that lead to a state from the first cell on.
+
+        Parameters
+        ----------
+        ref
+            A version, or else a node or the number of a cell as in `node`.
+
+        Raises
+        ------
+        InvalidValue
+            If nothing, or several things, may be meant, or the way is not recorded completely.
+        """
+        self._refuse_empty()
+        word = ref.strip()
+        with self._catalog.reading() as connection:
+            ways = Ways(connection)
+            way = ways.to_version(word)
+            if way is not None:
+                return way
+            run = search.Search(connection).run(word.lower())
+            if run is None:
+                raise self._nothing()
+            if str(run.node).startswith(word.lower()):
+                return ways.to_node(word, run.node)
+            return ways.to_run(word, run.ident)
+
+    def runs_after(self, node: NodeId, taint: Taint) -> tuple[PathCell, ...]:
+        """Return the runs that went on from a state and did not fail, newest first.
+
+        Of runs with the same source that led to the same state, only the newest.  Runs whose
+        outputs were not recorded are left out: there is nothing to show again.
+        """
+        if not self._catalog.exists():
+            return ()
+        with self._catalog.reading() as connection:
+            return tuple(history.runs_after(connection, node, taint))
+
+    # ------------------------------------------------------------ runs and nodes
+
+    def outputs(self, execution: int) -> tuple[Output, ...]:
+        """Return the outputs of a run.
+
+        Raises
+        ------
+        InvalidValue
+            If there is no such run.
+        CatalogError
+            If they are damaged or missing, with the cell they belong to.
+        """
+        self._refuse_empty()
+        with self._catalog.reading() as connection:
+            kept = history.kept_outputs(connection, execution)
+        with explained(self.path):
+            return self._outputs.get(kept)
+
+    def lineage(self, execution: int) -> CellLineage:
+        """Return the lineage of the cell, as it was in a run.
+
+        Raises
+        ------
+        InvalidValue
+            If there is no such run.
+        """
+        self._refuse_empty()
+        with self._catalog.reading() as connection:
+            run = search.run_by_id(connection, execution)
+        if run is None:
+            raise InvalidValue(f"no run has the id {execution}")
+        return run.value()
 
     def nodes(self) -> tuple[CellLineage, ...]:
         """Return all nodes as they were in their latest run, newest last."""
-        if not catalog.exists(self.path):
+        if not self._catalog.exists():
             return ()
-        with catalog.reading(self.path) as connection:
-            rows = connection.execute(
-                "SELECT * FROM run WHERE id IN (SELECT max(id) FROM execution GROUP BY node)"
-                " ORDER BY id"
-            )
-            return tuple(_Run(*row).value() for row in rows)
+        with self._catalog.reading() as connection:
+            return tuple(run.value() for run in search.newest_runs(connection))
 
     def node(self, ref: str | None = None, session: str | None = None) -> CellLineage:
         """Return the node that a user means.
@@ -123,13 +316,11 @@ class Project:
         """
         word = None if ref is None else ref.strip().lower()
         run = None
-        if catalog.exists(self.path):
-            with catalog.reading(self.path) as connection:
-                run = _Search(connection, session).run(word)
+        if self._catalog.exists():
+            with self._catalog.reading() as connection:
+                run = search.Search(connection, session).run(word)
         if run is None:
-            raise InvalidValue(
-                f"nothing is recorded in {self.folder} yet: run a cell with the CHEX kernel first"
-            )
+            raise self._nothing()
         return run.value()
 
     def path_to(self, node: CellLineage) -> tuple[CellLineage, ...]:
@@ -137,131 +328,29 @@ class Project:
 
         Of each, the run is taken that came before the given one in the same session, if any.
         """
-        path = [node]
-        if not catalog.exists(self.path):
+        if not self._catalog.exists():
             return (node,)
-        seen = {node.node}
-        with catalog.reading(self.path) as connection:
-            last = _one(
-                connection,
-                "SELECT * FROM run WHERE node = ? ORDER BY execution_count = ? DESC, id DESC",
-                (node.node, node.execution_count),
-            )
-            session, ident = (last.session, last.ident) if last else (None, None)
-            while path[-1].parent not in seen:
-                parent = _one(
-                    connection,
-                    "SELECT * FROM run WHERE node = ?"
-                    " ORDER BY session = ? DESC, id <= ? DESC, id DESC",
-                    (path[-1].parent, session, ident),
-                )
-                if parent is None:
-                    break
-                path.append(parent.value())
-                seen.add(path[-1].node)
-        return tuple(reversed(path))
+        with self._catalog.reading() as connection:
+            return search.lineages_to(connection, node)
 
+    # ------------------------------------------------------------ files and checkpoints
 
-class _Run(NamedTuple):
-    """One execution, with the lineage of its node."""
+    def kept_file(self, digest: Digest) -> Path | None:
+        """Return the file with kept contents; None if they were not kept, or are damaged."""
+        return self._files.find(digest)
 
-    ident: int
-    session: str
-    node: NodeId
-    lineage: str
-    execution_count: int
-    seconds: float
-    size_bytes: int
-    status: str
+    def checkpoints(self) -> dict[NodeId, str]:
+        """Return the nodes that a living kernel holds a checkpoint of, and what to call it."""
+        if not self._catalog.exists():
+            return {}
+        with self._catalog.reading() as connection:
+            return held_nodes(connection)
 
-    def value(self) -> CellLineage:
-        run = {
-            "execution_count": self.execution_count,
-            "seconds": self.seconds,
-            "size_bytes": self.size_bytes,
-            "status": self.status,
-        }
-        try:
-            return lineage_from_json({**json.loads(self.lineage), **run})
-        except (ValueError, TypeError, LookupError) as error:
-            raise CatalogError(f"node {self.node} is damaged in the catalog: {error}") from error
+    def _refuse_empty(self) -> None:
+        if not self._catalog.exists():
+            raise self._nothing()
 
-
-def _one(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> _Run | None:
-    row = connection.execute(f"{query} LIMIT 1", values).fetchone()
-    return None if row is None else _Run(*row)
-
-
-class _Search:
-    """Finds the run that a word means."""
-
-    def __init__(self, connection: sqlite3.Connection, session: str | None) -> None:
-        self._connection = connection
-        self._session = session
-
-    def run(self, word: str | None) -> _Run | None:
-        """Return the run; None if there is not a single one in the catalog."""
-        newest = self._newest()
-        if newest is None or word is None:
-            return newest
-        session = newest.session if self._session is None else self._session
-        count = _COUNT.fullmatch(word)
-        if count and (found := self._counted(int(count[1] or count[2]), session)):
-            return found
-        if count and (count[1] or len(word) < _LEAST_DIGITS):
-            raise InvalidValue(f"no cell [{count[1] or count[2]}]. {self._counts(session)}")
-        return self._digits(word)
-
-    def _newest(self) -> _Run | None:
-        return _one(
-            self._connection,
-            "SELECT * FROM run WHERE id = coalesce("
-            "(SELECT max(id) FROM execution WHERE session = ?), (SELECT max(id) FROM execution))",
-            (self._session,),
+    def _nothing(self) -> InvalidValue:
+        return InvalidValue(
+            f"nothing is recorded in {self.folder} yet: run a cell with the CHEX kernel first"
         )
-
-    def _counted(self, count: int, session: str) -> _Run | None:
-        return _one(
-            self._connection,
-            "SELECT * FROM run WHERE session = ? AND execution_count = ? ORDER BY id DESC",
-            (session, count),
-        )
-
-    def _counts(self, session: str) -> str:
-        rows = self._connection.execute(
-            "SELECT DISTINCT execution_count FROM execution WHERE session = ?"
-            " ORDER BY execution_count DESC LIMIT 8",
-            (session,),
-        )
-        known = [f"[{count}]" for (count,) in rows]
-        return f"Known: {', '.join(reversed(known))}." if known else "None ran in this session yet."
-
-    def _digits(self, word: str) -> _Run:
-        if not _DIGITS.fullmatch(word):
-            raise InvalidValue(f"no node '{word}'. {self._known(word)}")
-        if len(word) < _LEAST_DIGITS:
-            raise InvalidValue(f"'{word}' is too short: give at least {_LEAST_DIGITS} digits")
-        rows = self._connection.execute(
-            "SELECT id FROM node WHERE id GLOB ? ORDER BY last_run DESC LIMIT 5", (f"{word}*",)
-        )
-        found = [str(ident) for (ident,) in rows]
-        if not found:
-            raise InvalidValue(f"no node '{word}'. {self._known(word)}")
-        if len(found) > 1:
-            shown = SHORT if len(word) < SHORT else None
-            several = ", ".join(sorted(ident[:shown] for ident in found))
-            raise InvalidValue(f"'{word}' may mean several nodes: {several}. Give more digits.")
-        run = _one(
-            self._connection,
-            "SELECT * FROM run WHERE node = ? ORDER BY session = ? DESC, id DESC",
-            (found[0], self._session),
-        )
-        if run is None:
-            raise InvalidValue(f"node '{word}' was never run")
-        return run
-
-    def _known(self, word: str) -> str:
-        rows = self._connection.execute("SELECT id FROM node ORDER BY last_run DESC LIMIT 100")
-        newest = [str(ident)[:SHORT] for (ident,) in rows]
-        close = suggestion(word, newest)
-        return close if close.startswith("Did you mean") else suggestion(word, newest[:8])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from chexpoint.lineage.trail import Cell, Step, Trail, conclude_step, root_node
-from chexpoint.model import CellAudit, CellLineage, Input
+from chexpoint.lineage.trail import Cell, Step, conclude_step, root_node
+from chexpoint.model import CellAudit, CellLineage, Hint, Input, PathCell
 
 ENVIRONMENT = "e0"
 
@@ -45,62 +47,67 @@ def test_a_step_follows_itself_and_what_is_before_it_but_nothing_else() -> None:
     assert not Step(None).follows(root)
 
 
-def test_a_restore_goes_back_and_the_next_cell_starts_another_path() -> None:
-    trail = Trail()
-    trail.position = one = trail.next_step()
-    trail.mark("c1")
-    trail.position = two = trail.next_step()
-    trail.go("c1")
-    assert trail.position is one
-    again = trail.next_step()
-    assert again.number == two.number
-    assert not again.follows(two)
-
-
-def test_a_cell_that_only_starts_does_not_move_the_position() -> None:
-    trail = Trail()
-    before = trail.position
-    trail.next_step()
-    assert trail.position is before
-
-
-def test_a_fresh_interpreter_is_a_root_but_checkpoints_stay() -> None:
-    trail = Trail()
-    trail.position = one = trail.next_step()
-    trail.mark("c1")
-    trail.fresh()
-    assert trail.position.parent is None
-    assert trail.path() == ()
-    trail.go("c1")
-    assert trail.position is one
-
-
-def test_an_unknown_checkpoint_leads_to_a_root() -> None:
-    trail = Trail()
-    trail.position = trail.next_step()
-    trail.mark("c1")
-    trail.forget("c1")
-    trail.forget("c1")
-    trail.go("c1")
-    assert trail.position.parent is None
-
-
 def test_there_is_no_path_until_every_cell_on_it_is_recorded() -> None:
-    trail = Trail()
-    assert trail.path() == ()
-    found: list[CellLineage] = []
-    steps = []
-    for _ in range(2):
-        trail.position = trail.next_step()
-        steps.append(trail.position)
-    assert trail.path() is None
-    found.append(conclude_step(steps[0], cell("a"), CellAudit(), ENVIRONMENT))
-    assert trail.path() is None
-    found.append(conclude_step(steps[1], cell("b"), CellAudit(), ENVIRONMENT))
-    assert trail.path() == tuple(found)
-    assert found[0].parent == root_node(ENVIRONMENT)
-    assert found[1].parent == found[0].node
-    assert [lineage.number for lineage in found] == [1, 2]
+    root = Step(None)
+    assert root.lineages() == ()
+    one = Step(root)
+    two = Step(one)
+    assert two.path() == [root, one, two]
+    assert two.lineages() is None
+    first = conclude_step(one, cell("a"), CellAudit(), ENVIRONMENT)
+    assert two.lineages() is None
+    second = conclude_step(two, cell("b"), CellAudit(), ENVIRONMENT)
+    assert two.lineages() == (first, second)
+    assert first.parent == root_node(ENVIRONMENT)
+    assert second.parent == first.node
+    assert [first.number, second.number] == [1, 2]
+
+
+def test_states_are_the_same_if_their_lineage_is_and_no_cell_was_left_to_chance() -> None:
+    hinted = CellAudit(hints=(Hint(kind="random", what="it draws random numbers"),))
+    root = Step(None)
+    sure, again, lucky, unlucky = (Step(root) for _ in range(4))
+    assert not sure.is_same_state(again)  # nothing is known yet
+    assert sure.is_same_state(sure)
+    for step, audit in ((sure, CellAudit()), (again, CellAudit()), (lucky, hinted)):
+        conclude_step(step, cell("a"), audit, ENVIRONMENT)
+    conclude_step(unlucky, cell("a"), hinted, ENVIRONMENT)
+    assert sure.taint == again.taint == ""
+    assert sure.is_same_state(again)
+    assert lucky.node == unlucky.node
+    assert not lucky.is_same_state(unlucky)
+    after = [Step(lucky), Step(lucky), Step(unlucky)]
+    for step in after:
+        conclude_step(step, cell("b"), CellAudit(), ENVIRONMENT)
+    assert after[0].is_same_state(after[1])
+    assert not after[0].is_same_state(after[2])
+
+
+def test_a_failed_cell_leads_to_a_state_of_its_own() -> None:
+    failed = replace(cell("a"), status="error")
+    steps = [Step(Step(None)), Step(Step(None))]
+    for step in steps:
+        conclude_step(step, failed, CellAudit(), ENVIRONMENT)
+    assert steps[0].has_failed
+    assert not steps[0].is_same_state(steps[1])
+
+
+def test_a_recalled_step_is_the_state_of_the_run_it_recalls() -> None:
+    step = Step(Step(None), source="x = 1")
+    record = conclude_step(step, cell("a"), CellAudit(), ENVIRONMENT)
+    known = PathCell(
+        node=record.node,
+        parent=record.parent,
+        taint="",
+        source="x = 1",
+        seconds=2.0,
+        execution_count=1,
+        execution=7,
+    )
+    recalled = Step.recalled(Step(None), known, record)
+    assert recalled.is_same_state(step)
+    assert recalled.lineages() == (record,)
+    assert (recalled.seconds, recalled.execution, recalled.has_failed) == (2.0, 7, False)
 
 
 def lineage_of(audit: CellAudit, code: str = "c0de", packages: str = ENVIRONMENT) -> CellLineage:

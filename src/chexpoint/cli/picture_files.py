@@ -1,0 +1,110 @@
+"""Where pictures, pages and texts go: into a file that may be replaced, or to standard output."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chexpoint.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import argparse
+
+    from chexpoint.project import Project
+
+STANDARD_OUTPUT = "-"
+
+
+def add_project_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--project``, which means the same for every verb that reads what was recorded."""
+    parser.add_argument(
+        "--project",
+        metavar="DIR",
+        default=".",
+        help="where the notebook is; by default, this folder",
+    )
+
+
+def add_file_option(parser: argparse.ArgumentParser, flag: str, what: str) -> None:
+    """Add an option that takes the name of a file, or means standard output."""
+    parser.add_argument(
+        flag,
+        metavar="FILE",
+        nargs="?",
+        const=STANDARD_OUTPUT,
+        help=f"{what} into FILE, or to standard output without FILE or with -",
+    )
+
+
+def project_in(folder: str) -> Project:
+    """Return the project that a folder given by the user lies in.
+
+    Raises
+    ------
+    InvalidValue
+        If there is no such folder, or no project in it.
+    """
+    from chexpoint.project import Project
+
+    if not Path(folder).is_dir():
+        raise InvalidValue(f"no folder {folder}")
+    return Project.find(folder)
+
+
+def nothing_recorded(project: Project) -> InvalidValue:
+    """Return what to raise if there is nothing to show."""
+    return InvalidValue(
+        f"nothing is recorded in {project.folder} yet: run a cell with the CHEX kernel first"
+    )
+
+
+def replaceable_file(name: str, *, suffix: str, start: str, verb: str) -> Path:
+    """Return the file to draw into.
+
+    Parameters
+    ----------
+    suffix
+        How its name must end.
+    start
+        How what the verb draws begins; a file that begins otherwise is not replaced.
+    verb
+        As the user types it.
+
+    Raises
+    ------
+    InvalidValue
+        If something that the verb did not draw would be lost.
+    """
+    path = Path(name)
+    if path.suffix != suffix:
+        raise InvalidValue(
+            f"'{name}' does not end in {suffix}: write {verb} --{suffix[1:]} FILE{suffix}"
+        )
+    if path.exists():
+        wanted = start.encode()
+        with path.open("rb") as file:
+            found = file.read(len(wanted))
+        if found and found != wanted:
+            what = "picture" if suffix == ".svg" else "page"
+            raise InvalidValue(f"{name} exists and is not a {what} of {verb}: choose another")
+    return path
+
+
+def write_or_print(
+    choices: Mapping[str, tuple[str | None, str, str, Callable[[], str]]], verb: str
+) -> Any:
+    raise NotImplementedError
+
+
+def print_text(text: str, missing: str = "backslashreplace") -> None:
+    """Print a text also where standard output lacks some of its letters."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, missing).decode(encoding))
+
+
+def window_width() -> int:
+    """Return how many columns a line may take."""
+    return max(40, shutil.get_terminal_size((100, 24)).columns)

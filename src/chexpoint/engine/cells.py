@@ -1,0 +1,46 @@
+"""What an execute request says of the cell it runs, told from its text alone.
+
+The supervisor decides by it whether a cell may be answered from an earlier run,
+and whether it needs the state at all; when in doubt, the cell is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from chexpoint.engine.events import CellText
+
+HEADER = re.compile(r"\s*%%chex_record(?![\w?])[ \t]*(?P<words>[^\n]*)\n?")
+"""The first line of a cell that belongs to a version."""
+
+_OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
+_COMMENT = re.compile(r"\s*(#[^\n]*)?")
+_OWN_MAGIC = re.compile(r"chex_\w+")
+
+
+def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellText | None:
+    """Return the cell of an execute request; None if it is not one of a notebook."""
+    silent = bool(content.get("silent"))
+    if silent or not content.get("store_history", True):
+        return None
+    source = str(content.get("code", ""))
+    header = HEADER.match(source)
+    body = source[header.end() :] if header else source
+    lines = body.split("\n")
+    is_empty = all(_COMMENT.fullmatch(line) for line in lines)
+    is_own = all(_COMMENT.fullmatch(line) or _OWN_LINE.fullmatch(line) for line in lines)
+    return CellText(
+        source,
+        cell_id=str(metadata.get("cellId") or metadata.get("cell_id") or ""),
+        version=header["words"].strip() if header else None,
+        needs_state=not is_own,
+        is_reusable=not (is_empty or _OWN_MAGIC.search(body) or content.get("user_expressions")),
+    )
+
+
+def body_of(source: str) -> str:
+    """Return a cell without the line that says which version it belongs to."""
+    header = HEADER.match(source)
+    return source[header.end() :] if header else source

@@ -1,0 +1,71 @@
+"""What an engine tells about its cells, and asks about those of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from chexpoint.engine import events as ev
+from chexpoint.lineage import Step
+from chexpoint.model import CellRecord, Checkpoint, RecordingStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Something the user should know about the recording, in one line."""
+
+    text: str
+
+
+Result = ev.Looked | ev.FilesChecked | Told
+
+
+class Journal(Protocol):
+    """Keeps what cells did, and finds it again.
+
+    All methods are called by the supervisor's loop, in the order in which things happened, and
+    none may block: the work is done elsewhere, and what comes of it is fetched with `results`.
+    """
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        """Called once, before anything else; ``wake`` may be called by any thread."""
+
+    def started(self, startup: Sequence[str], ignored: Sequence[str]) -> None:
+        """A fresh worker has started: what runs before its first cell, and which files are its."""
+
+    def look(self, seq: int, cell: ev.CellText, place: Step) -> None:
+        """Find out whether a cell must be run at a place; the result is `Looked`.
+
+        The lineage of the place is known, unless it is the root.
+        """
+
+    def record(self, step: Step, cell: CellRecord, *, is_again: bool) -> None:
+        """A cell has run; ``is_again`` if only to bring the worker to a place."""
+
+    def recalled(self, step: Step) -> None:
+        """A cell was answered from an earlier run."""
+
+    def begin(self, name: str, place: Step) -> None:
+        """A version begins at a place."""
+
+    def pause(self, on: bool) -> None:
+        """Record no more, or go on."""
+
+    def allow(self, kinds: Sequence[str]) -> None:
+        """Let cells be reused in spite of these kinds of hints."""
+
+    def check_files(self, place: Step, *, put_back: bool) -> None:
+        """Compare the files on disk with what a state has seen; the result is `FilesChecked`."""
+
+    def hold(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """These checkpoints are held now."""
+
+    def results(self) -> list[Result]:
+        """Return what has come out since the last call."""
+
+    def status(self) -> RecordingStatus:
+        """Return what is being recorded; may be called by any thread."""
+
+    def close(self) -> None:
+        """Called last: wait until everything is written, but not for ever."""

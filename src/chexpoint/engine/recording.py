@@ -1,0 +1,147 @@
+"""The supervisor's side of the journal: gathers outputs until the lineage of a cell is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from chexpoint.engine import events as ev
+from chexpoint.engine.journal import Journal, Result
+from chexpoint.engine.message import published
+from chexpoint.engine.outputs import OutputCollector
+from chexpoint.lineage import Step
+from chexpoint.model import CellLineage, CellRecord, Checkpoint, Output, RecordingStatus
+
+
+@dataclass(slots=True)
+class _Open:
+    """The cell that is running."""
+
+    step: Step
+    message: str
+    is_again: bool
+    collector: OutputCollector
+
+
+class Recording:
+    """Follows cells from their start to their record.
+
+    Called by the supervisor's loop alone.  Without a journal nothing is kept.
+    """
+
+    def __init__(self, journal: Journal | None, wake: Callable[[], None]) -> None:
+        self._journal = journal
+        self._open: _Open | None = None
+        self._ended: dict[Step, tuple[tuple[Output, ...], bool]] = {}
+        self._looks: list[ev.Look] = []
+        self._results: list[Result] = []
+        if journal is not None:
+            journal.attach(wake)
+
+    # ------------------------------------------------------------ a cell runs
+
+    def worker_started(self, startup: Sequence[str], ignored: Sequence[str]) -> None:
+        """A fresh worker is ready."""
+        self._open = None
+        if self._journal is not None:
+            self._journal.started(startup, ignored)
+
+    def started(self, step: Step, message: str, *, is_again: bool) -> None:
+        """A cell is about to be given to the worker."""
+        self._open = _Open(step, message, is_again, OutputCollector())
+
+    def heard(self, frames: Sequence[bytes]) -> bool:
+        """Take a message that the worker publishes; return whether the driver may have it, too."""
+        cell = self._open
+        if cell is None or (self._journal is None and not cell.is_again):
+            return True
+        kind, parent, content = published(frames)
+        if cell.message != parent:
+            return True
+        if kind != "status":
+            cell.collector.add(kind, json.loads(content))
+        return not cell.is_again or kind.startswith("comm_")
+
+    def printed(self, name: str, text: str) -> bool:
+        """Take text that came past the worker's Python; return whether the driver may have it."""
+        cell = self._open
+        if cell is None:
+            return True
+        cell.collector.add("stream", {"name": name, "text": text})
+        return not cell.is_again
+
+    def ended(self) -> None:
+        """The cell has ended and was one; its lineage comes later."""
+        cell, self._open = self._open, None
+        if cell is not None and self._journal is not None:
+            self._ended[cell.step] = cell.collector.outputs, cell.is_again
+
+    def forgotten(self) -> None:
+        """What was running is no cell, or will not come to an end."""
+        self._open = None
+
+    def concluded(self, step: Step, lineage: CellLineage) -> None:
+        """The lineage of a cell is known."""
+        outputs, is_again = self._ended.pop(step, ((), False))
+        if self._journal is not None:
+            record = CellRecord(
+                lineage=lineage,
+                taint=step.taint,
+                parent_taint=step.parent.taint if step.parent is not None else "",
+                outputs=outputs,
+                cell_id=step.cell_id,
+            )
+            self._journal.record(step, record, is_again=is_again)
+
+    # ------------------------------------------------------------ the journal
+
+    def results(self) -> list[Result]:
+        """Ask what can be asked by now, and return what has come out."""
+        if self._journal is None:
+            found: list[Result] = [ev.Looked(k.request.seq, k.place) for k in self._looks]
+            found += self._results
+            self._looks, self._results = [], []
+            return found
+        waiting = []
+        for look in self._looks:
+            if look.place.node is None and look.place.parent is not None:
+                waiting.append(look)
+            else:
+                self._journal.look(look.request.seq, look.cell, look.place)
+        self._looks = waiting
+        return self._journal.results()
+
+    def obey(self, instruction: ev.Instruction) -> None:
+        """Pass an instruction on to the journal."""
+        journal = self._journal
+        match instruction:
+            case ev.Look():
+                self._looks.append(instruction)
+            case ev.CheckFiles() if journal is None:
+                self._results.append(ev.FilesChecked(()))
+            case _ if journal is None:
+                pass
+            case ev.CheckFiles(place, put_back):
+                journal.check_files(place, put_back=put_back)
+            case ev.BeginVersion(name, place):
+                journal.begin(name, place)
+            case ev.Pause(on):
+                journal.pause(on)
+            case ev.AllowHints(kinds):
+                journal.allow(kinds)
+
+    def recalled(self, step: Step) -> None:
+        if self._journal is not None:
+            self._journal.recalled(step)
+
+    def hold(self, checkpoints: tuple[Checkpoint, ...]) -> None:
+        if self._journal is not None:
+            self._journal.hold(checkpoints)
+
+    def status(self) -> RecordingStatus:
+        return self._journal.status() if self._journal is not None else RecordingStatus(is_on=False)
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()

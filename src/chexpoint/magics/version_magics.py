@@ -1,0 +1,200 @@
+"""Magics that record versions, reuse what was computed, and go back to any of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.magics.engine_access import EngineAccess
+from chexpoint.magics.plain_recording import PlainRecording
+from chexpoint.model import (
+    Checkpoint,
+    PathCell,
+    RecordingStatus,
+    format_seconds,
+    recording_from_json,
+    to_json,
+)
+from chexpoint.project import SHORT, Project, check_version_name, project_of_kernel
+
+_HINTS = ("time", "random", "entropy", "network", "background", "own-input", "input", "history")
+
+
+@magics_class
+class VersionMagics(Magics):
+    """Record versions, and go back to them."""
+
+    def __init__(self, shell: Any, plain: PlainRecording | None) -> None:
+        super().__init__(shell)
+        self._engine = EngineAccess(shell)
+        self._plain = plain
+
+    @magic_arguments()
+    @argument("name", nargs="?", help="how to call the version")
+    @argument("--here", action="store_true", help="begin at the present state, not at a fresh one")
+    @argument("--off", action="store_true", help="record no more")
+    @argument("--on", action="store_true", help="go on recording")
+    @argument("--json", action="store_true", help="print the status for a program")
+    @line_cell_magic
+    def chex_record(self, line: str, cell: str | None = None) -> None:
+        """Record the cells that follow as a version; without a name, show what is recorded.
+
+        A version begins at a fresh interpreter, so this is best the first cell of a notebook.
+        Run all cells again after an edit, and only what the edit changes is computed.  Examples::
+
+            %chex_record baseline
+            %chex_record deeper --here
+            %chex_record --off
+
+        As the first line of a cell, with two percent signs, it adds that cell to a version::
+
+            %%chex_record baseline
+            model.fit(data)
+        """
+        if cell is not None:
+            raise UsageError("write %%chex_record NAME on the first line, and code below it")
+        args = parse_argstring(self.chex_record, line)
+        if args.off or args.on:
+            self._pause(off=args.off)
+        elif args.name is None:
+            self._show(args.json)
+        else:
+            self._begin(args.name, here=args.here)
+
+    def _begin(self, name: str, *, here: bool) -> None:
+        try:
+            check_version_name(name)
+        except InvalidValue as error:
+            raise UsageError(str(error)) from None
+        if self._plain is not None:
+            for text in self._plain.begin(name, here=here):
+                print(f"CHEX: {text}")
+            return
+        if not here:
+            self._engine.must_be_last("chex_record")
+        self._engine.ask("record", do="begin", name=name, here=here)
+
+    def _pause(self, *, off: bool) -> None:
+        if self._plain is None:
+            self._engine.ask("record", do="pause" if off else "resume")
+            return
+        (self._plain.pause if off else self._plain.resume)()
+        print(f"CHEX: recording is {'off' if off else 'on'}")
+
+    def _status(self) -> RecordingStatus:
+        if self._plain is not None:
+            return self._plain.status()
+        return recording_from_json(self._engine.ask("recording"))
+
+    def _show(self, as_json: bool) -> None:
+        status = self._status()
+        if as_json:
+            print(json.dumps(to_json(status)))
+            return
+        cells = f"{status.cells} cell{'s' if status.cells != 1 else ''}"
+        state = f"recording is {'on' if status.is_on else 'off'}"
+        version = f", version {status.version} ({cells})" if status.version else ", no version yet"
+        print(f"CHEX: {state}{version}, in {status.folder}")
+        if status.problem:
+            print(f"CHEX: {status.problem}")
+
+    @magic_arguments()
+    @argument("mode", nargs="?", choices=("on", "off"), help="without it, show whether it is on")
+    @argument(
+        "--allow",
+        metavar="KIND",
+        choices=_HINTS,
+        nargs="+",
+        default=[],
+        help=f"reuse cells in spite of hints of these kinds: {', '.join(_HINTS)}",
+    )
+    @line_magic
+    def chex_reuse(self, line: str) -> None:
+        """Reuse the results of cells that ran before in the same state, or run every cell.
+
+        A cell of a recorded version is not run if its code, its inputs and the state before it are
+        the same as in an earlier run.  Cells that read the clock, draw random numbers without a
+        seed, use the network, or read something CHEX could not see are run; ``--allow`` says which
+        of these do not matter to you.  Examples::
+
+            %chex_reuse off
+            %chex_reuse on --allow time
+        """
+        args = parse_argstring(self.chex_reuse, line)
+        if args.mode is None and not args.allow:
+            is_on = self._engine.status().reuse
+        else:
+            is_on = self._engine.ask("reuse", on=args.mode != "off", allow=args.allow)
+        allowed = f", in spite of: {', '.join(args.allow)}" if args.allow else ""
+        print(f"CHEX: reuse is {'on' if is_on else 'off'}{allowed}")
+
+    @magic_arguments()
+    @argument("ref", nargs="+", help="a version, a node, a cell number, or a checkpoint")
+    @argument("--take", action="store_true", help="use a checkpoint up: faster for huge states")
+    @argument("--files", action="store_true", help="put back files as that state saw them")
+    @line_magic
+    def chex_checkout(self, line: str) -> None:
+        """Go to any recorded state: a version, a node, a cell, or a checkpoint.
+
+        A checkpoint on the way is restored in milliseconds, and the cells after it are run again.
+        Must be the last line of its cell.  Examples::
+
+            %chex_checkout baseline
+            %chex_checkout 5f3a9c --files
+        """
+        args = parse_argstring(self.chex_checkout, line)
+        self._engine.must_be_last("chex_checkout")
+        ref = " ".join(args.ref)
+        held = self._engine.status().checkpoints
+        is_checkpoint = any(ref in {c.id, c.name} for c in held)
+        if is_checkpoint and not args.files:
+            self._engine.ask("take" if args.take else "restore", ref=ref)
+            return
+        try:
+            path = project_of_kernel(self._engine.worker.folder).way_to(ref)
+        except ChexError as error:
+            raise UsageError(str(error)) from None
+        self._estimate(path, held)
+        node = path[-1].node[:SHORT] if path else "root"
+        title = f"{ref} ({node})" if not node.startswith(ref.lower()) else node
+        self._engine.ask("go", path=to_json(path), files=args.files, title=title)
+
+    def _estimate(self, path: tuple[PathCell, ...], held: tuple[Checkpoint, ...]) -> None:
+        """Say what it will take, if it takes long."""
+        states = {(c.node, c.taint) for c in held if not c.bad}
+        left: list[PathCell] = []
+        for cell in reversed(path):
+            if (cell.node, cell.taint) in states:
+                break
+            left.append(cell)
+        seconds = sum(cell.seconds for cell in left)
+        if seconds >= 1:
+            print(f"CHEX: {len(left)} cells will be run, about {format_seconds(seconds)}")
+
+    def complete_version(self, _shell: Any, _event: Any) -> list[str]:
+        """Return the versions, checkpoints and nodes that can follow on the line."""
+        return known_names(self._engine)
+
+
+def known_names(engine: EngineAccess) -> list[str]:
+    """Return the names of versions and checkpoints."""
+    names: list[str] = []
+    try:
+        if engine.is_here:
+            names += [c.name or c.id for c in engine.status().checkpoints if not c.bad]
+        project = project_here(engine)
+        tree = project.tree()
+        names += [tree.labels[version] for version in reversed(tree.versions)]
+    except (ChexError, UsageError):
+        pass
+    return names
+
+
+def project_here(engine: EngineAccess) -> Project:
+    """Return the project that the cells of this kernel are recorded in."""
+    return project_of_kernel(engine.worker.folder if engine.is_here else None)

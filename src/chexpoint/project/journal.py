@@ -1,0 +1,268 @@
+"""The journal of one kernel: a thread that writes the catalog, and reads it.
+
+The supervisor must never wait for a disk, so it hands everything over, in the order in which it
+happened.  See `chexpoint.engine.Journal` for what each call means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from chexpoint.engine import CellText, FilesChecked, Looked, Result, Told
+from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.lineage import Present, Step, default_cache_folder, kept_files, put_back
+from chexpoint.model import (
+    Bytes,
+    CellRecord,
+    Checkpoint,
+    RecordingStatus,
+    parse_size,
+)
+from chexpoint.project.names import check_version_name
+from chexpoint.project.project import Project
+from chexpoint.project.reuse import Reuse
+from chexpoint.project.version_log import VersionLog
+
+KEEP_VARIABLE = "CHEX_KEEP_FILES"
+"""Environment variable: the largest file whose contents are kept, such as ``32M``; 0 for none."""
+
+_KEEP_BYTES = 32 * 2**20
+# How long an ending kernel waits for the last cells to be written.
+_CLOSE_TIMEOUT_S = 5.0
+_SHOWN_FILES = 10
+
+
+class ProjectJournal:
+    """Keeps what the cells of a kernel did in the catalog of a project.
+
+    Parameters
+    ----------
+    origin
+        The notebook, if it is known.
+    """
+
+    def __init__(self, project: Project, *, origin: str = "") -> None:
+        self._project = project
+        self._session = f"{time.time_ns():x}-{os.getpid()}"
+        name = version_name(Path(origin).stem) or "run"
+        self._log = VersionLog(project, session=self._session, name=name, origin=origin)
+        self._present: Present | None = None
+        self._reuse: Reuse | None = None
+        self._allowed: tuple[str, ...] = ()
+        self._startup: tuple[str, ...] = ()
+        self._ignored: tuple[str, ...] = ()
+        self._keep_bytes = _keep_bytes()
+        self._is_on = True
+        self._problem = ""
+        self._held: tuple[object, ...] = ()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        self._wake: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._work, name="chex-journal", daemon=True)
+        self._has_started = False
+
+    # ------------------------------------------------------------ for the supervisor
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def started(self, startup: Sequence[str], ignored: Sequence[str]) -> None:
+        self._put(lambda: self._forget_world(startup, ignored))
+
+    def look(self, seq: int, cell: CellText, place: Step) -> None:
+        self._put(lambda: self._look(seq, cell, place))
+
+    def record(self, step: Step, cell: CellRecord, *, is_again: bool) -> None:
+        self._put(lambda: self._record(step, cell, is_again=is_again))
+
+    def recalled(self, step: Step) -> None:
+        self._put(lambda: self._written(lambda: self._log.recall(step)))
+
+    def begin(self, name: str, place: Step) -> None:
+        self._put(lambda: self._begin(name, place))
+
+    def pause(self, on: bool) -> None:
+        self._put(lambda: self._pause(on))
+
+    def allow(self, kinds: Sequence[str]) -> None:
+        self._allowed = tuple(kinds)
+
+    def check_files(self, place: Step, *, put_back: bool) -> None:
+        self._put(lambda: self._check_files(place, put_back=put_back))
+
+    def hold(self, checkpoints: Sequence[Checkpoint]) -> None:
+        self._put(lambda: self._hold(checkpoints))
+
+    def results(self) -> list[Result]:
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self._results.get_nowait())
+        return found
+
+    def status(self) -> RecordingStatus:
+        return RecordingStatus(
+            is_on=self._is_on and not self._problem,
+            version=self._log.name,
+            cells=self._log.cells,
+            folder=str(self._project.path.parent),
+            problem=self._problem,
+        )
+
+    def close(self) -> None:
+        if self._has_started:
+            self._put(lambda: self._hold(()))
+            self._jobs.put(None)
+            self._thread.join(_CLOSE_TIMEOUT_S)
+
+    # ------------------------------------------------------------ the thread
+
+    def _put(self, job: Callable[[], None]) -> None:
+        if not self._has_started:
+            self._has_started = True
+            self._thread.start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception as error:  # a kernel goes on without its record
+                self._stop(error)
+
+    def _post(self, result: Result) -> None:
+        self._results.put(result)
+        self._wake()
+
+    def _stop(self, error: Exception) -> None:
+        """Record no more, and say so once."""
+        if not self._problem:
+            self._problem = str(error) or repr(error)
+            self._post(
+                Told(
+                    f"recording stopped: {self._problem} What is recorded is safe;"
+                    " %chex_record --on goes on."
+                )
+            )
+
+    def _written(self, write: Callable[[], None]) -> None:
+        if self._is_on and not self._problem:
+            write()
+
+    def _record(self, step: Step, cell: CellRecord, *, is_again: bool) -> None:
+        if not self._is_on or self._problem:
+            self._log.wait(step, cell)
+            return
+        try:
+            self._log.record(step, cell, is_again=is_again)
+        except Exception:
+            self._log.wait(step, cell)
+            raise
+        for path, digest, size in kept_files(cell.lineage, str(self._project.folder)):
+            if size <= self._keep_bytes:
+                self._project.keep_file(path, digest)
+
+    def _begin(self, name: str, place: Step) -> None:
+        self._is_on, self._problem = True, ""
+        self._log.begin(name, place)
+
+    def _pause(self, on: bool) -> None:
+        self._is_on, self._problem = not on, ""
+
+    def _look(self, seq: int, cell: CellText, place: Step) -> None:
+        result = Looked(seq, place)
+        try:
+            result = self._looked(seq, cell, place)
+        except ChexError as error:  # what cannot be read cannot be reused
+            result = Looked(seq, place, why=str(error))
+        finally:
+            self._post(result)
+
+    def _looked(self, seq: int, cell: CellText, place: Step) -> Looked:
+        go, at = None, place
+        if cell.version is not None:
+            try:
+                check_version_name(cell.version)
+            except InvalidValue as error:
+                return Looked(seq, place, problem=str(error))
+            go = self._log.switch(cell.version)
+        if go is not None:
+            at = place.path()[0]
+            for each in go:
+                at = Step.recalled(at, each)
+        verdict = self._judge().judge(cell.source, at)
+        return Looked(
+            seq, place, found=verdict.found, why=verdict.why, is_novel=verdict.is_novel, go=go
+        )
+
+    def _world(self) -> Present:
+        if self._present is None:
+            self._present = Present(str(self._project.folder), cache_folder=default_cache_folder())
+        return self._present
+
+    def _judge(self) -> Reuse:
+        if self._reuse is None:
+            self._reuse = Reuse(self._project, self._world())
+        self._reuse.allowed = self._allowed
+        return self._reuse
+
+    def _check_files(self, place: Step, *, put_back: bool) -> None:
+        lines: list[str] = []
+        try:
+            lines = self._differences(place, restoring=put_back)
+        except ChexError as error:
+            lines = [str(error)]
+        finally:
+            self._post(FilesChecked(tuple(lines)))
+
+    def _differences(self, place: Step, *, restoring: bool) -> list[str]:
+        path = self._judge().lineages(place)
+        lines, put = [], 0
+        for each in self._world().different_files(path):
+            kept = self._project.kept_file(each.digest) if each.digest != "absent" else None
+            if restoring and kept is not None:
+                put_back(each, kept)
+                put += 1
+            else:
+                held = " (--files puts it back)" if kept is not None else ""
+                lines.append(f"{each.why}{held}")
+        if put:
+            lines.insert(0, f"{put} file{'s' if put != 1 else ''} put back")
+        if len(lines) > _SHOWN_FILES:
+            lines[_SHOWN_FILES:] = [f"{len(lines) - _SHOWN_FILES} more files differ"]
+        return lines
+
+    def _hold(self, checkpoints: Sequence[Checkpoint]) -> None:
+        held = tuple(
+            (c.id, c.name, c.node, c.taint, c.size_bytes)
+            for c in checkpoints
+            if c.node is not None and not c.bad
+        )
+        if held != self._held and self._project.path.exists():
+            self._held = held
+            with contextlib.suppress(ChexError):  # a picture without them is none the worse
+                self._project.set_checkpoints(self._session, held)
+
+
+def version_name(text: str) -> str:
+    """Return a text with what a version's name may not have replaced; empty if nothing is left."""
+    name = "".join(c if c.isalnum() or c in "._-+=," else "-" for c in text).strip("-")[:80]
+    try:
+        check_version_name(name)
+    except InvalidValue:
+        return ""
+    return name
+
+
+def _keep_bytes() -> Bytes:
+    text = os.environ.get(KEEP_VARIABLE, "")
+    try:
+        return 0 if text == "0" else parse_size(text) if text else _KEEP_BYTES
+    except InvalidValue:
+        return _KEEP_BYTES

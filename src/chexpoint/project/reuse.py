@@ -1,0 +1,144 @@
+"""Decides whether a cell that ran before in the same state must be run again.
+
+It need not be run if its code is the same, every input is known and unchanged now, nothing hints
+that another run may give something else, and what it left on disk is there or can be put back.
+Whenever that is not sure, it is run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from chexpoint.engine import Found, body_of
+from chexpoint.lineage import Lost, Present, Step, code_hash, put_back, root_node
+from chexpoint.model import CellLineage, NodeId, Output, PathCell, Taint
+from chexpoint.project.project import Project
+
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+# A state with more children of the same code than this has inputs that change all the time.
+_MOST_TRIED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a cell must be run."""
+
+    found: Found | None = None
+    why: str = ""
+    """Why it must be run although it ran here before."""
+    is_novel: bool = False
+
+
+class Reuse:
+    """Judges the cells of one project; used by one thread."""
+
+    def __init__(self, project: Project, present: Present) -> None:
+        self._project = project
+        self._present = present
+        self.allowed: Collection[str] = ()
+        """Kinds of hints that do not matter to the user."""
+
+    def judge(self, source: str, place: Step) -> Verdict:
+        """Return whether a cell must be run at a place."""
+        path = self.lineages(place)
+        packages = self._present.packages()
+        if _packages_at(place, path, packages) != packages:
+            return Verdict(why="the installed packages have changed")
+        if place.node is None:  # the fresh interpreter, before any cell
+            place.packages, place.strict = packages, root_node(packages)
+            place.node = root_node(packages)
+        same = self._same_code(source, place.node, place.taint)
+        if not same:
+            return Verdict(is_novel=True)
+        reasons = []
+        for cell, lineage in same[:_MOST_TRIED]:
+            outputs = self._project.outputs(cell.execution)
+            why = self._objection(path, lineage, outputs)
+            if not why:
+                return Verdict(found=Found(cell, lineage, outputs))
+            reasons.append(why)
+        return Verdict(why=reasons[0])
+
+    def lineages(self, place: Step) -> tuple[CellLineage, ...]:
+        """Return the lineage of each cell that led to a place."""
+        found = []
+        for step in place.path()[1:]:
+            if step.record is None:
+                step.record = self._project.lineage(step.execution)
+            found.append(step.record)
+        return tuple(found)
+
+    def _same_code(
+        self, source: str, node: NodeId, taint: Taint
+    ) -> list[tuple[PathCell, CellLineage]]:
+        body = body_of(source).strip()
+        plain = plain_code(body)
+        found = []
+        for cell in self._project.runs_after(node, taint):
+            is_same_text = body_of(cell.source).strip() == body
+            if is_same_text or plain is not None:
+                lineage = self._project.lineage(cell.execution)
+                if is_same_text or lineage.code == plain:
+                    found.append((cell, lineage))
+        return found
+
+    def _objection(
+        self, path: Sequence[CellLineage], lineage: CellLineage, outputs: Sequence[Output]
+    ) -> str:
+        """Return why the results of a run cannot stand for the cell now."""
+        if doubt := lineage.doubt(self.allowed):
+            return doubt
+        if any(_WIDGET in output.get("data", {}) for output in outputs):
+            return "it shows a widget, which needs the live state"
+        if changed := self._present.changed_inputs((*path, lineage)):
+            return _first(changed)
+        return self._restore_effects(lineage)
+
+    def _restore_effects(self, lineage: CellLineage) -> str:
+        """Put back what a cell had left on disk; return why that cannot be done."""
+        lost = self._present.changed_effects(lineage)
+        kept = [(each, self._kept(each)) for each in lost]
+        for each, path in kept:
+            if path is None:
+                return each.why
+        for each, path in kept:
+            if path is not None:
+                put_back(each, path)
+        return ""
+
+    def _kept(self, lost: Lost) -> object:
+        return (
+            self._project.kept_file(lost.effect.digest) if lost.effect.kind == "written" else None
+        )
+
+
+def plain_code(body: str) -> str | None:
+    """Return the code hash of a cell that is plain Python whatever the state is; else None.
+
+    IPython may read a single expression otherwise: ``ls -l`` lists files if there is no ``ls``.
+    Such a cell is compared as text.
+    """
+    try:
+        statements = ast.parse(body).body
+    except Exception:  # deep nesting, null bytes
+        return None
+    lines = [line for line in body.splitlines() if line.split("#")[0].strip()]
+    if not statements or (len(lines) == 1 and isinstance(statements[0], ast.Expr)):
+        return None
+    return code_hash(body, str)
+
+
+def _packages_at(place: Step, path: Sequence[CellLineage], now: str) -> str:
+    """Return the environment fingerprint that the state at a place was computed with."""
+    for lineage in reversed(path):
+        for each in lineage.audit.inputs:
+            if each.kind == "packages":
+                return each.digests[-1]
+    return place.path()[0].packages or now
+
+
+def _first(sentences: Sequence[str]) -> str:
+    more = f" ({len(sentences) - 1} more)" if len(sentences) > 1 else ""
+    return f"{sentences[0].rstrip('.')}{more}"
