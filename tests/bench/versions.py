@@ -6,8 +6,8 @@ python tests/bench/versions.py --keep DIR leaves the project in DIR
 
 Versions share prefixes: each begins with cells of an earlier one and goes on with its own.  Each
 cell has a lineage of about 2 KB, and outputs; those that were run before are recalled.  Seconds are
-by the clock; those of fresh processes include starting Python.  Each row is the least of its
-rounds, with all of them beside it: beside it, too, what the machine takes for the same without us.
+by the clock, the median of some rounds; those of fresh processes include starting Python, whose
+share is the baseline.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import json
 import os
 import random
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,21 +103,26 @@ class Written:
     execution: int
 
 
+def continued(rng: random.Random, shared: Sequence[Written]) -> list[CellRecord]:
+    """Return the runs that make a version of cells that ran before."""
+    found: list[CellRecord] = []
+    last = shared[-1].record.lineage if shared else None
+    for count in range(len(shared) + 1, CELLS + 1):
+        found.append(after(rng, last, count))
+        last = found[-1].lineage
+    return found
+
+
 def add_version(
-    project: Project, rng: random.Random, name: str, shared: Sequence[Written]
+    project: Project, name: str, shared: Sequence[Written], runs: Sequence[CellRecord]
 ) -> list[Written]:
     """Record one version that begins with cells that ran before."""
     version = project.new_version(name, session=SESSION, origin="paper.ipynb")
-    path = []
     for cell in shared:
         source, ident = cell.record.lineage.source, cell.record.cell_id
         project.recall(version, cell.execution, source=source, cell_id=ident)
-        path.append(cell)
-    while len(path) < CELLS:
-        last = path[-1].record.lineage if path else None
-        record = after(rng, last, len(path) + 1)
-        path.append(Written(record, project.record(record, session=SESSION, version=version)))
-    return path
+    added = [Written(run, project.record(run, session=SESSION, version=version)) for run in runs]
+    return [*shared, *added]
 
 
 def build(project: Project, versions: int) -> list[list[Written]]:
@@ -124,7 +131,7 @@ def build(project: Project, versions: int) -> list[list[Written]]:
     paths: list[list[Written]] = []
     for n in range(versions):
         shared = rng.choice(paths)[: rng.randrange(CELLS)] if paths else []
-        paths.append(add_version(project, rng, f"run-{n % 50}", shared))
+        paths.append(add_version(project, f"run-{n % 50}", shared, continued(rng, shared)))
     return paths
 
 
@@ -138,12 +145,18 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def row(seconds: Sequence[float], bar: float | None, baseline: float | None = None) -> Row:
-    shown: Row = {"seconds": round(min(seconds), 4), "bar": bar}
+    """Show the median of some rounds, and the least and the most of them."""
+    median = statistics.median(seconds)
+    shown: Row = {
+        "seconds": round(median, 4),
+        "least": round(min(seconds), 4),
+        "most": round(max(seconds), 4),
+    }
     if bar is not None:
-        shown["ratio"] = round(min(seconds) / bar, 3)
+        shown |= {"bar": bar, "ratio": round(median / bar, 3)}
     if baseline is not None:
         shown["baseline"] = round(baseline, 4)
-    return shown | {"rounds": [round(each, 4) for each in seconds]}
+    return shown
 
 
 def in_fresh_process(code: str, folder: Path) -> dict[str, Any]:
@@ -185,11 +198,9 @@ def additions(project: Project, paths: list[list[Written]], rounds: int) -> dict
     for label, count in (("all_run", 0), ("half_recalled", CELLS // 2), ("all_recalled", CELLS)):
         seconds = []
         for n in range(rounds):
-            rng = random.Random(f"{label} {n}")
             shared = paths[n][:count]
-            seconds.append(
-                timed(lambda r=rng, s=shared: add_version(project, r, "more", s))  # type: ignore[misc]
-            )
+            runs = continued(random.Random(f"{label} {n}"), shared)
+            seconds.append(timed(partial(add_version, project, "more", shared, runs)))
         found[label] = row(seconds, 0.05)
     return found
 
@@ -272,7 +283,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--keep", metavar="DIR")
     options = parser.parse_args()
-    versions, rounds = (QUICK_VERSIONS, 3) if options.quick else (VERSIONS, 7)
+    versions, rounds = (QUICK_VERSIONS, 5) if options.quick else (VERSIONS, 15)
     if options.keep:
         os.makedirs(options.keep)
         result = measure(Path(options.keep), versions, rounds)

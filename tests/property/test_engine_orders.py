@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chexpoint.engine import events as ev
 from chexpoint.model import to_json
-from tests.support.engine_world import World, sources
+from tests.support.engine_world import MAGICS, World, sources
 
 
 class Script:
@@ -21,7 +21,7 @@ class Script:
         self.requests = 0
         self.asks = 0
 
-    def give(self, step: str) -> None:
+    def give(self, step: str) -> None:  # noqa: C901 - a flat table
         world = self.world
         if world.stopped:
             return
@@ -29,8 +29,7 @@ class Script:
         match word:
             case "run":
                 self.requests += 1
-                cell = ev.CellText(ref) if ref else None
-                request = ev.Request(self.requests, "execute", (), cell=cell)
+                request = ev.Request(self.requests, "execute", (), cell=cell_of(ref))
                 world.handle(ev.Submitted(request))
             case "complete":
                 self.requests += 1
@@ -75,6 +74,13 @@ class Script:
         assert set(world.answered) == set(range(1, self.asks + 1)), "an ask was lost"
 
 
+def cell_of(source: str) -> ev.CellText | None:
+    is_magic = source in MAGICS
+    needs_state = source == "%checkpoint" or not is_magic
+    cell = ev.CellText(source, needs_state=needs_state, is_reusable=not is_magic)
+    return cell if source else None
+
+
 STEPS = st.sampled_from(
     [
         "run",
@@ -82,6 +88,7 @@ STEPS = st.sampled_from(
         "run a",
         "run b",
         "run lucky",
+        *(f"run {magic}" for magic in MAGICS),
         "complete",
         "record",
         "record here",
@@ -174,6 +181,8 @@ SCRIPTS = [
     ["record", "run a", "run b", "record", "run a", "run c"],
     ["record", "run a", "checkpoint x", "run b", "record", "run a", "run b", "complete"],
     ["record", "run a", "run b", "go 1", "run c"],
+    ["run %record", "run a", "run b", "run %record", "run a", "run %checkpoint", "run c"],
+    ["run %record", "run a", "run %root", "run b"],
     ["run", "checkpoint a", "run", "restore a", "run"],
     ["checkpoint a", "run", "take a", "run"],
     ["checkpoint a", "checkpoint b", "restore a", "restore b"],

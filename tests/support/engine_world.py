@@ -22,6 +22,14 @@ from chexpoint.model import CellAudit, CellLineage, CheckpointId, Hazard, NodeId
 
 Move = tuple[str, str]
 
+MAGICS: dict[str, tuple[str, dict[str, object]]] = {
+    "%record": ("record", {"do": "begin", "name": "v", "here": False}),
+    "%root": ("go", {"path": [], "files": False, "title": "root"}),
+    "%restore": ("restore", {"ref": "root"}),
+    "%checkpoint": ("checkpoint", {"name": "m"}),
+}
+"""Cells that ask something of the engine, and leave the state alone."""
+
 
 @dataclass
 class Worker:
@@ -81,7 +89,9 @@ class World:
         for instruction in instructions:
             self.obey(instruction)
 
-    def obey(self, instruction: ev.Instruction) -> None:  # noqa: C901, PLR0912 - a flat table
+    def obey(  # noqa: C901, PLR0912, PLR0915 - a flat table
+        self, instruction: ev.Instruction
+    ) -> None:
         match instruction:
             case ev.StartWorker():
                 assert self.worker is None, "two workers"
@@ -117,7 +127,7 @@ class World:
                     self.thawed.clear()
             case ev.Abort(request) | ev.Fail(request):
                 self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
-            case ev.Answer(ask):
+            case ev.Answer(ask) if not ask.from_cell:
                 self.answered[ask.token] = self.answered.get(ask.token, 0) + 1
             case ev.Hold():
                 assert not self.holding
@@ -144,7 +154,7 @@ class World:
 
     # ------------------------------------------------------------ what can happen
 
-    def moves(self) -> list[Move]:
+    def moves(self) -> list[Move]:  # noqa: C901 - a flat table
         """Return everything that can happen next, short of a death or a timeout."""
         found: list[Move] = []
         worker = self.worker
@@ -181,7 +191,7 @@ class World:
         found += [("time out", t) for t in sorted(self.timers)]
         return found
 
-    def play(self, move: Move) -> None:  # noqa: C901 - a flat table
+    def play(self, move: Move) -> None:  # noqa: C901, PLR0912 - a flat table
         what, who = move
         checkpoint = CheckpointId(who)
         match what:
@@ -230,6 +240,10 @@ class World:
                 if request.kind != "again":
                     self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
                 is_cell = step is not None and request.cell is not None
+                if request.cell is not None and request.cell.source in MAGICS:
+                    is_cell = False
+                    ask = ev.Ask(-1, *MAGICS[request.cell.source], from_cell=True)  # type: ignore[arg-type]
+                    worker.sent.append(ev.Asked(ask))
                 if step is not None and is_cell:
                     worker.cells = (*worker.cells, step.source)
                     self.computed.append(step.source)

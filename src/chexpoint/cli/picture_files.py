@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chexpoint.errors import InvalidValue
 
@@ -93,10 +92,32 @@ def replaceable_file(name: str, *, suffix: str, start: str, verb: str) -> Path:
     return path
 
 
-def write_or_print(
-    choices: Mapping[str, tuple[str | None, str, str, Callable[[], str]]], verb: str
-) -> Any:
-    raise NotImplementedError
+def drawing_to_file(value: str | None, *, suffix: str, start: str, verb: str) -> Path | None:
+    """Return the file that an option names; None if it was not given or means standard output."""
+    if value is None or value == STANDARD_OUTPUT:
+        return None
+    return replaceable_file(value, suffix=suffix, start=start, verb=verb)
+
+
+def refuse_mixture(*, json: bool, **drawings: str | None) -> None:
+    """Refuse to print two things at once.
+
+    Parameters
+    ----------
+    drawings
+        What the user gave with each option that draws.
+
+    Raises
+    ------
+    InvalidValue
+        If more than one thing would go to standard output.
+    """
+    printed = [name for name, value in drawings.items() if value == STANDARD_OUTPUT]
+    both = [*printed, "json"] if json else printed
+    if len(both) > 1:
+        raise InvalidValue(
+            f"--{both[0]} and --{both[1]} cannot both go to standard output: name a FILE.{both[0]}"
+        )
 
 
 def print_text(text: str, missing: str = "backslashreplace") -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Submitted,
     )
     from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
+    from chexpoint.engine.header import header_of, strip_header
     from chexpoint.engine.headless import Engine
     from chexpoint.engine.journal import Journal, Result, Told
     from chexpoint.engine.memory import MemoryLimits, cgroup_folders, memory_limits
@@ -57,6 +58,7 @@ _HOME = {
         "Submitted",
     ),
     "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
+    "header": ("header_of", "strip_header"),
     "headless": ("Engine",),
     "journal": ("Journal", "Result", "Told"),
     "memory": ("MemoryLimits", "cgroup_folders", "memory_limits"),
@@ -113,7 +115,9 @@ __all__ = [
     "cgroup_folders",
     "default_budget",
     "execute_request",
+    "header_of",
     "memory_limits",
     "settings_from",
+    "strip_header",
     "use_cell_folder",
 ]

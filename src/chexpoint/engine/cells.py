@@ -7,13 +7,12 @@ and whether it needs the state at all; when in doubt, the cell is run.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from chexpoint.engine.events import CellText
-
-HEADER = re.compile(r"\s*%%chex_record(?![\w?])[ \t]*(?P<words>[^\n]*)\n?")
-"""The first line of a cell that belongs to a version."""
+from chexpoint.engine.header import header_of, strip_header
 
 _OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
 _COMMENT = re.compile(r"\s*(#[^\n]*)?")
@@ -26,15 +25,15 @@ def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellTe
     if silent or not content.get("store_history", True):
         return None
     source = str(content.get("code", ""))
-    header = HEADER.match(source)
-    body = source[header.end() :] if header else source
+    words = header_of(source)
+    body = body_of(source)
     lines = body.split("\n")
     is_empty = all(_COMMENT.fullmatch(line) for line in lines)
     is_own = all(_COMMENT.fullmatch(line) or _OWN_LINE.fullmatch(line) for line in lines)
     return CellText(
         source,
         cell_id=str(metadata.get("cellId") or metadata.get("cell_id") or ""),
-        version=header["words"].strip() if header else None,
+        version=None if words is None else " ".join(words),
         needs_state=not is_own,
         is_reusable=not (is_empty or _OWN_MAGIC.search(body) or content.get("user_expressions")),
     )
@@ -42,5 +41,6 @@ def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellTe
 
 def body_of(source: str) -> str:
     """Return a cell without the line that says which version it belongs to."""
-    header = HEADER.match(source)
-    return source[header.end() :] if header else source
+    if header_of(source) is None:
+        return source
+    return "".join(strip_header(textwrap.dedent(source).splitlines(keepends=True)))

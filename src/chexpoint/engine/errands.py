@@ -59,9 +59,10 @@ class Errands:
             self._do(ev.Answer(ask, result, error))
             return
         self._do(ev.Note(str(error) if error else note, error=error is not None))
-        self._cell_asks -= 1
-        if self._cell_asks == 0:
-            self._do(ev.Release())
+        if self._cell_asks:  # else its cell was released when the worker died
+            self._cell_asks -= 1
+            if self._cell_asks == 0:
+                self._do(ev.Release())
 
     def _abort_waiting(self) -> None:
         waiting = (item for item in self.queue if isinstance(item, ev.Request))

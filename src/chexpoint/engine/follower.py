@@ -34,6 +34,7 @@ class Follower(Keeper):
         self._in_version = False
         self._looked: dict[int, ev.Looked] = {}
         self._going: Ask | None = None
+        self._goal: Step | None = None
         self._agains = 0
         self._way_cells, self._way_s = 0, 0.0
 
@@ -163,6 +164,7 @@ class Follower(Keeper):
         self._going, self._way_cells = ask, 0
         cells = [path_cell_from_json(cell) for cell in ask.args["path"]]
         self.time.go(cells)
+        self._goal = self.time.place
         self._is_novel = False
         self._execution_count = cells[-1].execution_count if cells else 0
         if ask.args["files"]:

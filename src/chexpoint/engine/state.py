@@ -209,7 +209,8 @@ class EngineState(Follower):
                 self._do(ev.Call(ask.args))
             case "go":
                 self.doing = Checking(ask)
-                self._do(ev.CheckFiles(self.time.place, put_back=ask.args["files"]))
+                goal = self._goal or self.time.place
+                self._do(ev.CheckFiles(goal, put_back=ask.args["files"]))
             case "record":
                 self._record(ask)
             case _:
@@ -321,7 +322,8 @@ class EngineState(Follower):
             self._execution_count = event.execution_count
             self._growth_bytes = event.growth_bytes
         asks, self._after_cell = self._after_cell, []
-        self._cell_asks = len(asks)
+        if kind != "again":  # that may be on behalf of an ask of the cell before
+            self._cell_asks = len(asks)
         self.queue.extendleft(reversed(asks))
         if kind in {"execute", "again"} and not asks and self._is_worth_holding(event.growth_bytes):
             self.queue.appendleft(ev.Ask(token=-1, op="checkpoint", automatic=True))

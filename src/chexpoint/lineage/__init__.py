@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
     from chexpoint.lineage.processes import CHECKPOINT_NAME
+    from chexpoint.lineage.recheck import Difference, Lost, Present, put_back, worth_keeping
     from chexpoint.lineage.records import default_cache_folder
     from chexpoint.lineage.seccomp import Installed, install, no_new_privileges
     from chexpoint.lineage.syscalls import UNSEEN, architecture
@@ -43,6 +44,7 @@ _HOME = {
     "picture": ("lineage_svg",),
     "places": ("Places",),
     "processes": ("CHECKPOINT_NAME",),
+    "recheck": ("Difference", "Lost", "Present", "put_back", "worth_keeping"),
     "records": ("default_cache_folder",),
     "seccomp": ("Installed", "install", "no_new_privileges"),
     "syscalls": ("UNSEEN", "architecture"),
@@ -66,9 +68,12 @@ __all__ = [
     "Auditor",
     "Cell",
     "CellWatch",
+    "Difference",
     "Environment",
     "Installed",
+    "Lost",
     "Places",
+    "Present",
     "Step",
     "Tolerance",
     "architecture",
@@ -84,7 +89,9 @@ __all__ = [
     "lineage_svg",
     "lineage_text",
     "no_new_privileges",
+    "put_back",
     "root_node",
     "strict_digest",
     "taint_after",
+    "worth_keeping",
 ]

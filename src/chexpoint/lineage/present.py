@@ -95,7 +95,8 @@ def path_of(name: str, places: Places) -> str:
         return ""
     base, slash, rest = name.partition("/")
     folder = {"": "", ".": places.project, "~": places.home, "$TMP": places.tmp}.get(base)
-    if folder is None or not {"", ".", ".."}.isdisjoint(rest.split("/") if rest else ()):
+    parts = rest.split("/") if slash and name != "/" else ()
+    if folder is None or not {"", ".", ".."}.isdisjoint(parts):
         return ""
     path = folder + slash + rest
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chexpoint.errors import ChexError
-from chexpoint.lineage.environment import Environment
+from chexpoint.lineage.environment import HASH_SEED, HASH_SEED_VARIABLE, Environment
 from chexpoint.lineage.places import Places
 from chexpoint.lineage.present import (
     NOT_KNOWN,
@@ -31,6 +31,8 @@ from chexpoint.lineage.variables import SET, value_digest
 from chexpoint.model import Bytes, CellLineage, Digest, Effect, Input
 
 _MOST_COMPARED = 5000
+# What workers are given unless the user sets it.
+_GIVEN = {HASH_SEED_VARIABLE: HASH_SEED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ class Present:
     cache_folder
         Where fingerprints are kept; None keeps none.
     environ
-        The environment variables that a fresh worker would be given.
+        The environment variables that a fresh worker would inherit.
     ignored
         Folders whose files do not count, as the worker has told them.
     startup
@@ -171,7 +173,7 @@ class Present:
         what = f"the environment variable {found.name}"
         if found.digests == (SET,):
             return ""  # by a cell of this path
-        value = self._environ.get(found.name)
+        value = self._environ.get(found.name, _GIVEN.get(found.name))
         if value is None:
             return "" if found.digests == ("absent",) else f"{what} is not set now"
         if found.digests == ("absent",):
@@ -283,14 +285,13 @@ def worth_keeping(cell: CellLineage, places: Places) -> tuple[SeenFile, ...]:
     for effect in cell.audit.effects:
         if effect.kind == "written":
             found[effect.path] = effect.digest, effect.size_bytes
-    files = [
-        SeenFile(
-            name=name, path=path, digest=then, size_bytes=_size(path) if size is None else size
-        )
-        for name, (then, size) in sorted(found.items())
-        if name.startswith("./") and _is_of_contents(then) and (path := path_of(name, places))
-    ]
-    return tuple(files)
+    kept = []
+    for name, (then, size) in sorted(found.items()):
+        path = path_of(name, places) if name.startswith("./") and _is_of_contents(then) else ""
+        size_now = _size(path) if path and size is None else size
+        if path and size_now is not None:
+            kept.append(SeenFile(name=name, path=path, digest=then, size_bytes=size_now))
+    return tuple(kept)
 
 
 def put_back(lost: Lost, kept: Path | None) -> None:
@@ -321,11 +322,11 @@ def put_back(lost: Lost, kept: Path | None) -> None:
         raise ChexError(f"{name} cannot be put back: {why}; run the cell again") from error
 
 
-def _size(path: str) -> Bytes:
+def _size(path: str) -> Bytes | None:
     try:
         return os.lstat(path).st_size
     except OSError:
-        return 0
+        return None  # it is gone, and cannot be kept
 
 
 class _LeftBy:

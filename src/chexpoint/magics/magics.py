@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from chexpoint.engine import PLAIN
+from chexpoint.engine import strip_header
 from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.magics.engine_access import EngineAccess
 from chexpoint.magics.lineage_view import LineageView
+from chexpoint.magics.looking_magics import LookingMagics
 from chexpoint.magics.status_view import StatusView
+from chexpoint.magics.version_magics import VersionMagics
 from chexpoint.model import (
     CellLineage,
-    Status,
     format_size,
     lineage_from_json,
     parse_size,
-    status_from_json,
     to_json,
 )
 from chexpoint.project import Project
@@ -30,13 +30,17 @@ from chexpoint.project import Project
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_RESTORES = re.compile(r"chex_(restore|checkout)\b")
-_COMPLETED = r"^%?chex_(restore|checkout|evict)\b"
+_CHECKPOINTS = r"^%?chex_(restore|evict)\b"
+_VERSIONS = r"^%%?chex_(checkout|log|diff|record)\b"
 
 
 @magics_class
 class ChexMagics(Magics):
     """Checkpoint the state of this kernel, and go back to it."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._engine = EngineAccess(shell)
 
     @magic_arguments()
     @argument("name", nargs="*", help="how to call it; CHEX numbers checkpoints anyway")
@@ -59,10 +63,10 @@ class ChexMagics(Magics):
         """
         args = parse_argstring(self.chex_checkpoint, line)
         if args.auto:
-            self._ask("auto", mode=args.auto)
+            self._engine.ask("auto", mode=args.auto)
             print(f"CHEX: automatic checkpoints: {args.auto}")
         if args.name or not args.auto:
-            self._ask("checkpoint", name=" ".join(args.name) or None)
+            self._engine.ask("checkpoint", name=" ".join(args.name) or None)
 
     @magic_arguments()
     @argument("ref", nargs="+", help="name or number (c3) of a checkpoint, or root")
@@ -76,20 +80,9 @@ class ChexMagics(Magics):
 
             %chex_restore clean data
         """
-        self._restore(parse_argstring(self.chex_restore, line))
-
-    @magic_arguments()
-    @argument("ref", nargs="+", help="name or number (c3) of a checkpoint, or root")
-    @argument("--take", action="store_true", help="use the checkpoint up: faster for huge states")
-    @line_magic
-    def chex_checkout(self, line: str) -> None:
-        """Go back to the state of a checkpoint; the same as ``%chex_restore``.
-
-        Example::
-
-            %chex_checkout clean data
-        """
-        self._restore(parse_argstring(self.chex_checkout, line))
+        args = parse_argstring(self.chex_restore, line)
+        self._engine.must_be_last("chex_restore")
+        self._engine.ask("take" if args.take else "restore", ref=" ".join(args.ref))
 
     @magic_arguments()
     @argument("ref", nargs="+", help="name or number (c3) of a checkpoint")
@@ -100,7 +93,7 @@ class ChexMagics(Magics):
         %chex_evict clean data
         """
         ref = " ".join(parse_argstring(self.chex_evict, line).ref)
-        freed = self._ask("evict", ref=ref)
+        freed = self._engine.ask("evict", ref=ref)
         print(f"CHEX: checkpoint {freed['id']} evicted")
 
     @magic_arguments()
@@ -117,11 +110,11 @@ class ChexMagics(Magics):
         size = " ".join(parse_argstring(self.chex_budget, line).size)
         if size:
             try:
-                self._ask("budget", bytes=parse_size(size))
+                self._engine.ask("budget", bytes=parse_size(size))
             except ChexError as error:
-                budget = format_size(self._status().budget_bytes)
+                budget = format_size(self._engine.status().budget_bytes)
                 raise UsageError(f"{error} The budget stays {budget}.") from None
-        status = self._status()
+        status = self._engine.status()
         used, budget = format_size(status.held_bytes), format_size(status.budget_bytes)
         print(f"CHEX: budget {budget}, {used} held by {len(status.checkpoints)} checkpoints")
 
@@ -134,10 +127,10 @@ class ChexMagics(Magics):
         %chex_status
         """
         args = parse_argstring(self.chex_status, line)
-        if (reason := self._why_plain()) is not None:
+        if (reason := self._engine.why_plain()) is not None:
             print(json.dumps({"missing": [reason]}) if args.json else f"CHEX: {reason}")
             return
-        status, hazards = self._status(), self._worker().hazards()
+        status, hazards = self._engine.status(), self._engine.worker.hazards()
         if args.json:
             print(json.dumps({**to_json(status), "hazards": to_json(hazards)}))
         else:
@@ -159,7 +152,7 @@ class ChexMagics(Magics):
         %chex_lineage 3
         """
         args = parse_argstring(self.chex_lineage, line)
-        path = tuple(lineage_from_json(data) for data in self._ask("lineage"))
+        path = tuple(lineage_from_json(data) for data in self._engine.ask("lineage"))
         try:
             path, node = _find(path, args.node)
         except ChexError as error:
@@ -169,49 +162,10 @@ class ChexMagics(Magics):
         else:
             display(LineageView(path, node))
 
-    # ------------------------------------------------------------ engine
-
-    def _restore(self, args: Any) -> None:
-        lines = [text for text in self._cell().splitlines() if text.split("#")[0].strip()]
-        if lines and not _RESTORES.search(lines[-1]):
-            raise UsageError(
-                "put the restore on the last line of its cell:"
-                " the lines after it would run in the state that is being left"
-            )
-        self._ask("take" if args.take else "restore", ref=" ".join(args.ref))
-
-    def _cell(self) -> str:
-        """Return the source of the running cell."""
-        kernel: Any = getattr(self.shell, "kernel", None)
-        parent = kernel.get_parent("shell") if kernel is not None else {}
-        return str(parent.get("content", {}).get("code", ""))
-
-    def _status(self) -> Status:
-        return status_from_json(self._ask("status"))
-
-    def _worker(self) -> Any:
-        if (reason := self._why_plain()) is not None:
-            raise UsageError(reason)
-        return cast("Any", self.shell).kernel.chex_worker
-
-    def _why_plain(self) -> str | None:
-        """Return why there are no checkpoints in this kernel, or None if there are."""
-        if hasattr(getattr(self.shell, "kernel", None), "chex_worker"):
-            return None
-        if reason := os.environ.get(PLAIN):
-            return f"no checkpoints: {reason}"
-        return "this kernel has no checkpoints: choose the kernel CHEX"
-
-    def _ask(self, op: str, **args: Any) -> Any:
-        try:
-            return self._worker().ask(op, **args)
-        except ChexError as error:
-            raise UsageError(str(error)) from None
-
     def complete_checkpoint(self, _shell: Any, event: Any) -> list[str]:
         """Return the names that can follow on the line."""
         try:
-            checkpoints = self._status().checkpoints
+            checkpoints = self._engine.status().checkpoints
         except UsageError:
             return []
         return [c.name or c.id for c in checkpoints if not c.bad]
@@ -238,6 +192,16 @@ def _find(
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add the magics to a shell."""
-    magics = ChexMagics(shell)
-    shell.register_magics(magics)
-    shell.set_hook("complete_command", magics.complete_checkpoint, re_key=_COMPLETED)
+    plain = None
+    if not EngineAccess(shell).is_here:
+        from chexpoint.magics.plain_recording import plain_recording
+
+        plain = plain_recording(shell)
+    elif strip_header not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(strip_header)
+    checkpoints, versions = ChexMagics(shell), VersionMagics(shell, plain)
+    looking = LookingMagics(shell)
+    for magics in (checkpoints, versions, looking):
+        shell.register_magics(magics)
+    shell.set_hook("complete_command", checkpoints.complete_checkpoint, re_key=_CHECKPOINTS)
+    shell.set_hook("complete_command", looking.complete_version, re_key=_VERSIONS)

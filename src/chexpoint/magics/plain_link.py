@@ -159,6 +159,8 @@ class PlainLink:
             future.result(timeout_s)
         except TimeoutError:  # if anything is wrong, it is told later
             self._late.add(token)
+            if future.done():
+                future.result()
 
     def close(self) -> None:
         """Wait until everything is written, but not for ever: it will be, in any case."""

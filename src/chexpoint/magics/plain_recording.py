@@ -20,9 +20,9 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from chexpoint.engine import header_of, strip_header
 from chexpoint.errors import CatalogError, ChexError, InvalidValue
 from chexpoint.lineage import CellWatch
-from chexpoint.magics.header import header_of, strip_header
 from chexpoint.magics.plain_link import PlainLink
 from chexpoint.magics.plain_outputs import Capture, Questions, capture_of
 from chexpoint.magics.plain_shell import (
@@ -32,6 +32,7 @@ from chexpoint.magics.plain_shell import (
     is_fresh,
     origin_of,
     running_info,
+    standard_files,
     startup_files,
     watch_of,
 )
@@ -42,6 +43,10 @@ WHILE_OFF = "cells ran while recording was off, and what they left is not known"
 ELSEWHERE = "cells ran in another thread (a subshell), and what they did is not known"
 LOST = "a cell could not be recorded, and what it left is not known"
 
+_NO_SHARING = (
+    "it will share no cells with other versions, because sets have another order in each process: "
+    "start the kernel with PYTHONHASHSEED=0 for one that does"
+)
 # How long the user waits to be told that a version can be written.
 _BEGIN_TIMEOUT_S = 10.0
 
@@ -220,8 +225,7 @@ class PlainRecording:
             elif not self._is_on:
                 self._is_on = bool(self.resume())
         except ChexError as error:
-            _say(f"this cell is not recorded: {error}")
-            self._is_on = False
+            _say(f"version '{name}' does not get this cell: {error}")
 
     def _leave(self, result: Any) -> None:
         running, self._running = self._running, None
@@ -286,12 +290,7 @@ class PlainRecording:
             advice = "restart the kernel and begin with the recording for one that can"
             return [text, f"{self._gap}: the version cannot be reproduced for sure; {advice}"]
         if hash_seed() == "random":
-            why = "each process orders sets in its own way"
-            return [
-                text,
-                f"it will share no cells with other versions, because {why}: start the "
-                "kernel with PYTHONHASHSEED=0 for one that does",
-            ]
+            return [text, _NO_SHARING]
         return [text]
 
     def _open(self) -> PlainLink:
@@ -302,7 +301,7 @@ class PlainRecording:
         profile = str(self._shell.profile_dir.location)
         link = PlainLink(
             self._folder,
-            ignored=[profile],
+            ignored=[profile, *standard_files()],
             startup=startup_files(profile),
             hash_seed=hash_seed(),
         )

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -128,7 +129,7 @@ def running_info() -> Any:
     """Return IPython's `ExecutionInfo` of the cell that calls this, or None if no cell does."""
     from IPython.core.interactiveshell import InteractiveShell
 
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code is InteractiveShell.run_cell_async.__code__:
             return frame.f_locals.get("info")
@@ -175,6 +176,16 @@ def startup_files(profile: str) -> list[str]:
         names = sorted(name for name in os.listdir(folder) if name.endswith((".py", ".ipy")))
         return [os.path.join(folder, name) for name in names]
     return []
+
+
+def standard_files() -> list[str]:
+    """Return the files that the standard streams of this process go to: its log, not the user's."""
+    found = set()
+    for stream in (0, 1, 2, sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            number = stream if isinstance(stream, int) else stream.fileno()
+            found.add(os.readlink(f"/proc/self/fd/{number}"))
+    return sorted(path for path in found if path.startswith("/"))
 
 
 def _resident_bytes() -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
-from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.errors import ChexError
 from chexpoint.magics.engine_access import EngineAccess
-from chexpoint.magics.plain_recording import PlainRecording
+from chexpoint.magics.recorded import check_name, project_here
 from chexpoint.model import (
     Checkpoint,
     PathCell,
@@ -20,8 +21,11 @@ from chexpoint.model import (
     recording_from_json,
     to_json,
 )
-from chexpoint.project import SHORT, Project, check_version_name, project_of_kernel
 
+if TYPE_CHECKING:
+    from chexpoint.magics.plain_recording import PlainRecording
+
+_DIGITS = 12
 _HINTS = ("time", "random", "entropy", "network", "background", "own-input", "input", "history")
 
 
@@ -67,13 +71,9 @@ class VersionMagics(Magics):
             self._begin(args.name, here=args.here)
 
     def _begin(self, name: str, *, here: bool) -> None:
-        try:
-            check_version_name(name)
-        except InvalidValue as error:
-            raise UsageError(str(error)) from None
+        check_name(name)
         if self._plain is not None:
-            for text in self._plain.begin(name, here=here):
-                print(f"CHEX: {text}")
+            self._say(lambda plain: plain.begin(name, here=here))
             return
         if not here:
             self._engine.must_be_last("chex_record")
@@ -82,9 +82,20 @@ class VersionMagics(Magics):
     def _pause(self, *, off: bool) -> None:
         if self._plain is None:
             self._engine.ask("record", do="pause" if off else "resume")
-            return
-        (self._plain.pause if off else self._plain.resume)()
-        print(f"CHEX: recording is {'off' if off else 'on'}")
+        elif off:
+            self._plain.pause()
+            print("CHEX: recording is off")
+        else:
+            self._say(lambda plain: plain.resume())
+
+    def _say(self, act: Callable[[PlainRecording], list[str]]) -> None:
+        """Have the recording of a plain kernel do something, and print what it says."""
+        if self._plain is not None:
+            try:
+                lines = act(self._plain)
+            except ChexError as error:
+                raise UsageError(str(error)) from None
+            print("\n".join(f"CHEX: {line}" for line in lines))
 
     def _status(self) -> RecordingStatus:
         if self._plain is not None:
@@ -156,12 +167,12 @@ class VersionMagics(Magics):
             self._engine.ask("take" if args.take else "restore", ref=ref)
             return
         try:
-            path = project_of_kernel(self._engine.worker.folder).way_to(ref)
+            path = project_here(self._engine).way_to(ref)
         except ChexError as error:
             raise UsageError(str(error)) from None
         self._estimate(path, held)
-        node = path[-1].node[:SHORT] if path else "root"
-        title = f"{ref} ({node})" if not node.startswith(ref.lower()) else node
+        node = path[-1].node[:_DIGITS] if path else "root"
+        title = node if node.startswith(ref.lower()) else f"{ref} ({node})"
         self._engine.ask("go", path=to_json(path), files=args.files, title=title)
 
     def _estimate(self, path: tuple[PathCell, ...], held: tuple[Checkpoint, ...]) -> None:
@@ -175,26 +186,3 @@ class VersionMagics(Magics):
         seconds = sum(cell.seconds for cell in left)
         if seconds >= 1:
             print(f"CHEX: {len(left)} cells will be run, about {format_seconds(seconds)}")
-
-    def complete_version(self, _shell: Any, _event: Any) -> list[str]:
-        """Return the versions, checkpoints and nodes that can follow on the line."""
-        return known_names(self._engine)
-
-
-def known_names(engine: EngineAccess) -> list[str]:
-    """Return the names of versions and checkpoints."""
-    names: list[str] = []
-    try:
-        if engine.is_here:
-            names += [c.name or c.id for c in engine.status().checkpoints if not c.bad]
-        project = project_here(engine)
-        tree = project.tree()
-        names += [tree.labels[version] for version in reversed(tree.versions)]
-    except (ChexError, UsageError):
-        pass
-    return names
-
-
-def project_here(engine: EngineAccess) -> Project:
-    """Return the project that the cells of this kernel are recorded in."""
-    return project_of_kernel(engine.worker.folder if engine.is_here else None)

@@ -7,7 +7,7 @@ version led there.  A version is a path from the fresh interpreter to a node, wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -65,19 +65,16 @@ class ExecutionTree:
     """Nodes by their id, and the versions that lead through them; never changed.
 
     Merging is associative, commutative and idempotent: of a node that is in both trees, the newer
-    run is kept.
+    run is kept; a parent that only one of them knows is known.
     """
 
     def __init__(self, nodes: Iterable[TreeNode] = (), versions: Iterable[Version] = ()) -> None:
         found: dict[NodeId, TreeNode] = {}
         for node in nodes:
             known = found.get(node.id)
-            if known is None or _rank(node) > _rank(known):
-                found[node.id] = node
+            found[node.id] = node if known is None else _joined(known, node)
         self.nodes: Mapping[NodeId, TreeNode] = dict(sorted(found.items()))
-        self.versions: tuple[Version, ...] = tuple(
-            sorted(set(versions), key=lambda v: (v.created, v.name, v.number, v.path))
-        )
+        self.versions: tuple[Version, ...] = tuple(sorted(set(versions), key=_age))
         """Oldest first."""
 
     def merge(self, other: ExecutionTree) -> ExecutionTree:
@@ -209,24 +206,35 @@ def tree_from_json(data: object) -> ExecutionTree:
     for node in nodes:
         if node.parent is not None and node.parent not in known:
             raise InvalidValue(f"the parent '{node.parent}' of node '{node.id}' is not in the file")
+    versions = _versions_from_json(data, known)
+    tree = ExecutionTree(nodes, versions)
+    _refuse_cycles(tree)
+    return tree
+
+
+def _versions_from_json(data: Mapping[str, Any], known: set[NodeId]) -> list[Version]:
     try:
         versions = [
             Version(
                 name=str(entry["name"]),
-                number=int(entry["number"]),
+                number=int(_number(entry, "number")),
                 path=tuple(NodeId(str(n)) for n in entry["path"]),
-                created=float(entry["created"]),
+                created=float(_number(entry, "created")),
                 origin=str(entry["origin"]),
                 parameters=tuple((str(k), str(v)) for k, v in entry["parameters"].items()),
                 status="error" if entry["status"] == "error" else "ok",
             )
             for entry in data.get("versions", ())
         ]
+    except InvalidValue:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidValue(f"a version of the tree file cannot be read: {error!r}") from error
-    tree = ExecutionTree(nodes, versions)
-    _refuse_cycles(tree)
-    return tree
+    for version in versions:
+        for node in version.path:
+            if node not in known:
+                raise InvalidValue(f"node '{node}' of version '{version.name}' is not in the file")
+    return versions
 
 
 def _refuse_cycles(tree: ExecutionTree) -> None:
@@ -266,10 +274,27 @@ def _number(entry: Mapping[str, Any], name: str, default: float | None = None) -
     value = entry.get(name, default)
     # A comparison that is also false for "not a number".
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**63:
-        raise InvalidValue(f"{name} of node '{entry['id']}' is not a number >= 0: {value!r:.40}")
+        of = f"node '{entry['id']}'" if "id" in entry else f"version '{entry.get('name')}'"
+        raise InvalidValue(f"{name} of {of} is not a number >= 0: {value!r:.40}")
     return value
 
 
+def _joined(one: TreeNode, other: TreeNode) -> TreeNode:
+    """Return what is known of a node that two trees have."""
+    if one == other:
+        return one
+    newer = max(one, other, key=_rank)
+    parent = max(one.parent or "", other.parent or "")
+    return newer if parent == (newer.parent or "") else replace(newer, parent=NodeId(parent))
+
+
 def _rank(node: TreeNode) -> tuple[Any, ...]:
-    """Return what orders runs of the same node: the newest first, then anything that is fixed."""
-    return (node.last_run, *(("", "") if v is None else ("v", v) for v in astuple(node)))
+    """Return what orders runs of the same node: the newest last, then anything that is fixed."""
+    rest = (v for name, v in zip(node.__slots__, astuple(node), strict=True) if name != "parent")
+    return (node.last_run, *(("", "") if v is None else ("v", v) for v in rest))
+
+
+def _age(version: Version) -> tuple[Any, ...]:
+    """Return what orders versions: the oldest first, then anything that is fixed."""
+    v = version
+    return (v.created, v.name, v.number, v.path, v.origin, v.parameters, v.status)

@@ -22,7 +22,7 @@ class _Node(NamedTuple):
     doubt: str
     interrupts: int
     source: int
-    lineage: int
+    lineage: int | None
 
 
 def carry_over(connection: sqlite3.Connection) -> None:
@@ -60,11 +60,11 @@ def _carry_node(
         lineage = lineage_from_json(json.loads(text))  # type: ignore[arg-type]
         number, code, source = as_int(lineage.number), as_text(lineage.code), lineage.source
         doubt, interrupts = as_text(lineage.doubt()), as_int(lineage.audit.interrupts)
-        kept = _once(connection, "source", stored(source), content_digest(source))
+        kept = _keep_source(connection, source)
     except UNREADABLE:
         # It stays what it is, and whoever asks for it is told.
         number, code, doubt, interrupts = 0, "", "its record is damaged", 0
-        kept = _once(connection, "source", "", content_digest(""))
+        kept = _keep_source(connection, "")
     newest = connection.execute(
         "SELECT seconds, size_bytes, execution_count, status FROM execution_1 WHERE node = ?"
         " ORDER BY id DESC LIMIT 1",
@@ -77,9 +77,8 @@ def _carry_node(
             *(stored(doubt), runs, first_run, last_run),
         ),
     )
-    digest = content_digest(text if isinstance(text, str) else repr(text))
-    kept_lineage = _once(connection, "lineage", text, digest)
-    return _Node(parent, number, doubt, interrupts, kept, kept_lineage)
+    lineage_id = connection.execute("INSERT INTO lineage (text) VALUES (?)", (text,)).lastrowid
+    return _Node(parent, number, doubt, interrupts, kept, lineage_id)
 
 
 class _Taints:
@@ -100,17 +99,10 @@ class _Taints:
         return taint, parent_taint
 
 
-_INSERT = {
-    "source": "INSERT OR IGNORE INTO source (digest, text) VALUES (?, ?)",
-    "lineage": "INSERT OR IGNORE INTO lineage (digest, text) VALUES (?, ?)",
-}
-_SELECT = {
-    "source": "SELECT id FROM source WHERE digest = ?",
-    "lineage": "SELECT id FROM lineage WHERE digest = ?",
-}
-
-
-def _once(connection: sqlite3.Connection, table: str, text: object, digest: str) -> int:
-    connection.execute(_INSERT[table], (digest, text))
-    (ident,) = connection.execute(_SELECT[table], (digest,)).fetchone()
+def _keep_source(connection: sqlite3.Connection, source: str) -> int:
+    digest = content_digest(source)
+    connection.execute(
+        "INSERT OR IGNORE INTO source (digest, text) VALUES (?, ?)", (digest, stored(source))
+    )
+    (ident,) = connection.execute("SELECT id FROM source WHERE digest = ?", (digest,)).fetchone()
     return int(ident)

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from chexpoint.engine import CellText, FilesChecked, Looked, Result, Told
 from chexpoint.errors import ChexError, InvalidValue
-from chexpoint.lineage import Present, Step, default_cache_folder, kept_files, put_back
+from chexpoint.lineage import Lost, Present, Step, default_cache_folder, put_back, worth_keeping
 from chexpoint.model import (
     Bytes,
     CellRecord,
     Checkpoint,
+    Effect,
     RecordingStatus,
     parse_size,
 )
@@ -164,9 +165,9 @@ class ProjectJournal:
         except Exception:
             self._log.wait(step, cell)
             raise
-        for path, digest, size in kept_files(cell.lineage, str(self._project.folder)):
-            if size <= self._keep_bytes:
-                self._project.keep_file(path, digest)
+        for file in worth_keeping(cell.lineage, self._world().places):
+            if file.size_bytes <= self._keep_bytes:
+                self._project.keep_file(file.path, file.digest)
 
     def _begin(self, name: str, place: Step) -> None:
         self._is_on, self._problem = True, ""
@@ -201,9 +202,18 @@ class ProjectJournal:
             seq, place, found=verdict.found, why=verdict.why, is_novel=verdict.is_novel, go=go
         )
 
+    def _forget_world(self, startup: Sequence[str], ignored: Sequence[str]) -> None:
+        self._startup, self._ignored = tuple(startup), tuple(ignored)
+        self._present = self._reuse = None
+
     def _world(self) -> Present:
         if self._present is None:
-            self._present = Present(str(self._project.folder), cache_folder=default_cache_folder())
+            self._present = Present(
+                str(self._project.folder),
+                cache_folder=default_cache_folder(),
+                startup=self._startup,
+                ignored=self._ignored,
+            )
         return self._present
 
     def _judge(self) -> Reuse:
@@ -225,9 +235,10 @@ class ProjectJournal:
         path = self._judge().lineages(place)
         lines, put = [], 0
         for each in self._world().different_files(path):
-            kept = self._project.kept_file(each.digest) if each.digest != "absent" else None
+            kept = self._project.kept_file(each.expected) if _is_digest(each.expected) else None
             if restoring and kept is not None:
-                put_back(each, kept)
+                effect = Effect(path=each.name, kind="written", digest=each.expected)
+                put_back(Lost(effect=effect, path=each.path, why=each.why), kept)
                 put += 1
             else:
                 held = " (--files puts it back)" if kept is not None else ""
@@ -248,6 +259,10 @@ class ProjectJournal:
             self._held = held
             with contextlib.suppress(ChexError):  # a picture without them is none the worse
                 self._project.set_checkpoints(self._session, held)
+
+
+def _is_digest(word: str) -> bool:
+    return word != "absent" and ":" not in word
 
 
 def version_name(text: str) -> str:

@@ -9,22 +9,6 @@ from chexpoint.errors import CatalogError, InvalidValue
 from chexpoint.model import CellRecord, PathCell
 from chexpoint.project.rows import content_digest, lineage_text, parameters_text, stored
 
-_KNOWN = {
-    "source": "SELECT id, text FROM source WHERE digest = ?",
-    "lineage": "SELECT id, text FROM lineage WHERE digest = ?",
-    "output": "SELECT id, text FROM output WHERE digest = ?",
-}
-_NEW = {
-    "source": "INSERT INTO source (digest, text) VALUES (?, ?)",
-    "lineage": "INSERT INTO lineage (digest, text) VALUES (?, ?)",
-    "output": "INSERT INTO output (digest, text) VALUES (?, ?)",
-}
-_REPAIR = {
-    "source": "UPDATE source SET text = ? WHERE id = ?",
-    "lineage": "UPDATE lineage SET text = ? WHERE id = ?",
-    "output": "UPDATE output SET text = ? WHERE id = ?",
-}
-
 
 class Writer:
     """Adds rows to a catalog.
@@ -46,7 +30,7 @@ class Writer:
         lineage = cell.lineage
         source = self.keep_source(lineage.source)
         self._add_node(cell, source)
-        kept = self._keep("lineage", lineage_text(lineage))
+        kept = self._keep_lineage(cell)
         return self._insert(
             "INSERT INTO execution (node, taint, parent, parent_taint, session, execution_count,"
             " seconds, size_bytes, interrupts, status, time, cell_id, source, lineage, outputs)"
@@ -137,26 +121,40 @@ class Writer:
             )
 
     def keep_source(self, source: str) -> int:
-        """Return the id of a source."""
-        return self._keep("source", source)
+        """Return the id of a source; one that was damaged is put right."""
+        digest, text = content_digest(source), stored(source)
+        known = self._connection.execute(
+            "SELECT id, text FROM source WHERE digest = ?", (digest,)
+        ).fetchone()
+        if known is None:
+            return self._insert("INSERT INTO source (digest, text) VALUES (?, ?)", (digest, text))
+        if known[1] != text:
+            self._connection.execute("UPDATE source SET text = ? WHERE id = ?", (text, known[0]))
+        return int(known[0])
 
     def keep_outputs(self, digest: str, text: str | None) -> int:
-        """Return the id of outputs; without a text, they are in a file already."""
-        return self._keep_as("output", digest, text)
-
-    def _keep(self, table: str, text: str) -> int:
-        return self._keep_as(table, content_digest(text), text)
-
-    def _keep_as(self, table: str, digest: str, text: str | None) -> int:
-        """Return the id of a text that is kept once; one that was damaged is put right."""
-        value = None if text is None else stored(text)
-        known = self._connection.execute(_KNOWN[table], (digest,)).fetchone()
+        """Return the id of outputs, which are in a file if there is no text; see `keep_source`."""
+        known = self._connection.execute(
+            "SELECT id, text FROM output WHERE digest = ?", (digest,)
+        ).fetchone()
         if known is None:
-            return self._insert(_NEW[table], (digest, value))
-        ident, kept = known
-        if kept != value:
-            self._connection.execute(_REPAIR[table], (value, ident))
-        return int(ident)
+            return self._insert("INSERT INTO output (digest, text) VALUES (?, ?)", (digest, text))
+        if known[1] != text:
+            self._connection.execute("UPDATE output SET text = ? WHERE id = ?", (text, known[0]))
+        return int(known[0])
+
+    def _keep_lineage(self, cell: CellRecord) -> int:
+        """Return the id of a lineage: that of the run before, if both did the same."""
+        text = lineage_text(cell.lineage)
+        known = self._connection.execute(
+            "SELECT lineage.id FROM lineage JOIN execution ON lineage.id = execution.lineage"
+            " WHERE execution.id = (SELECT max(id) FROM execution WHERE node = ?)"
+            " AND lineage.text = ?",
+            (stored(cell.lineage.node), text),
+        ).fetchone()
+        if known is not None:
+            return int(known[0])
+        return self._insert("INSERT INTO lineage (text) VALUES (?)", (text,))
 
     def _refuse_unknown(self, what: str, query: str, ident: int) -> None:
         if self._connection.execute(query, (ident,)).fetchone() is None:

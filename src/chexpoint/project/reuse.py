@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from chexpoint.engine import Found, body_of
+from chexpoint.errors import ChexError
 from chexpoint.lineage import Lost, Present, Step, code_hash, put_back, root_node
 from chexpoint.model import CellLineage, NodeId, Output, PathCell, Taint
 from chexpoint.project.project import Project
@@ -43,12 +45,10 @@ class Reuse:
     def judge(self, source: str, place: Step) -> Verdict:
         """Return whether a cell must be run at a place."""
         path = self.lineages(place)
-        packages = self._present.packages()
-        if _packages_at(place, path, packages) != packages:
-            return Verdict(why="the installed packages have changed")
         if place.node is None:  # the fresh interpreter, before any cell
-            place.packages, place.strict = packages, root_node(packages)
-            place.node = root_node(packages)
+            place.packages = self._present.packages()
+            place.strict = root_node(place.packages)
+            place.node = root_node(place.packages)
         same = self._same_code(source, place.node, place.taint)
         if not same:
             return Verdict(is_novel=True)
@@ -99,19 +99,20 @@ class Reuse:
     def _restore_effects(self, lineage: CellLineage) -> str:
         """Put back what a cell had left on disk; return why that cannot be done."""
         lost = self._present.changed_effects(lineage)
-        kept = [(each, self._kept(each)) for each in lost]
-        for each, path in kept:
-            if path is None:
+        kept = [self._kept(each) for each in lost]
+        for each, contents in zip(lost, kept, strict=True):
+            if contents is None and each.effect.kind != "folder":
                 return each.why
-        for each, path in kept:
-            if path is not None:
-                put_back(each, path)
+        try:
+            for each, contents in zip(lost, kept, strict=True):
+                put_back(each, contents)
+        except ChexError as error:
+            return str(error)
         return ""
 
-    def _kept(self, lost: Lost) -> object:
-        return (
-            self._project.kept_file(lost.effect.digest) if lost.effect.kind == "written" else None
-        )
+    def _kept(self, lost: Lost) -> Path | None:
+        effect = lost.effect
+        return self._project.kept_file(effect.digest) if effect.kind == "written" else None
 
 
 def plain_code(body: str) -> str | None:
@@ -128,15 +129,6 @@ def plain_code(body: str) -> str | None:
     if not statements or (len(lines) == 1 and isinstance(statements[0], ast.Expr)):
         return None
     return code_hash(body, str)
-
-
-def _packages_at(place: Step, path: Sequence[CellLineage], now: str) -> str:
-    """Return the environment fingerprint that the state at a place was computed with."""
-    for lineage in reversed(path):
-        for each in lineage.audit.inputs:
-            if each.kind == "packages":
-                return each.digests[-1]
-    return place.path()[0].packages or now
 
 
 def _first(sentences: Sequence[str]) -> str:

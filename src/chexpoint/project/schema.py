@@ -45,21 +45,19 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
         "DROP INDEX execution_of_session",
         "ALTER TABLE execution RENAME TO execution_1",
         "ALTER TABLE node RENAME TO node_1",
-        # What many cells have in common is kept once, under the digest of its text.
+        # Sources and outputs are kept once, under their digest.
         """CREATE TABLE source (
             id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, text TEXT NOT NULL
         )""",
-        # JSON of what runs of a node have in common: a `CellLineage` without what is in execution.
-        """CREATE TABLE lineage (
-            id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, text TEXT NOT NULL
-        )""",
+        # JSON of a `CellLineage` without what is in execution; runs that did the same share one.
+        "CREATE TABLE lineage (id INTEGER PRIMARY KEY, text TEXT NOT NULL)",
         # JSON of a list of outputs; without a text it is in the file of this digest.
         """CREATE TABLE output (
             id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, text TEXT
         )""",
         # As the node was when its cell ran last: all that the tree needs, without any JSON.
         """CREATE TABLE node (
-            id TEXT PRIMARY KEY,
+            id TEXT NOT NULL PRIMARY KEY,
             parent TEXT NOT NULL,
             number INTEGER NOT NULL,
             code TEXT NOT NULL,
@@ -72,7 +70,7 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
             runs INTEGER NOT NULL,
             first_run REAL NOT NULL,
             last_run REAL NOT NULL
-        )""",
+        ) WITHOUT ROWID""",
         # One run of a cell; outputs are NULL if they were not recorded.
         """CREATE TABLE execution (
             id INTEGER PRIMARY KEY AUTOINCREMENT,

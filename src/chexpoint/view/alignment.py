@@ -17,7 +17,7 @@ ALIKE = 0.5
 _WORD = re.compile(r"\w+|[^\w\s]")
 _WORDS = 400  # of a cell that are compared
 _MANY = 2500  # pairs; of more, only those at about the same place are compared
-_NEAR = 12
+_NEAR = 6
 
 
 class Pair(NamedTuple):

@@ -9,7 +9,7 @@ from chexpoint.model import Digest, InputKind
 from chexpoint.view.difference import CellPair, Diff, InputChange, Side
 from chexpoint.view.line_pairs import LinePair, line_pairs, near_changes
 from chexpoint.view.outputs import OutputChange
-from chexpoint.view.text import LONG, clipped, count, printable, source_lines, wrapped
+from chexpoint.view.text import LONG, clipped, count, first_line, printable, source_lines, wrapped
 
 MOST_LINES = 200
 """Lines of one text that are shown."""
@@ -60,7 +60,7 @@ def cell_groups(found: Diff) -> Iterator[tuple[str, list[CellPair]]]:
 
     def alike(pair: CellPair) -> tuple[object, ...]:
         if pair.state == "same" and not pair.is_moved:
-            return (pair.is_shared,)
+            return (pair.is_shared, pair.has_same_node, pair.knows_inputs)
         return (pair.left_number, pair.right_number)
 
     for _, group in groupby(found.pairs, alike):
@@ -128,8 +128,11 @@ def _what(pair: CellPair, found: Diff, is_plural: bool) -> str:
         return ", ".join(part for part in (moved, *pair.parts) if part)
     if pair.is_shared:
         return "the same states" if is_plural else "the same state"
+    if pair.is_moved and pair.right is not None:
+        return f"moved, {clipped(first_line(pair.right.cell.source), 60)}"
     doubt = "" if pair.knows_inputs else "; not all inputs are known"
-    return moved or f"the same code, inputs and outputs, after another state{doubt}"
+    where = "in another run" if pair.has_same_node else "after another state"
+    return f"the same code, inputs and outputs, {where}{doubt}"
 
 
 def _details(pair: CellPair, width: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from chexpoint.view.outputs import OutputChange, data_uri
 from chexpoint.view.style import html_view
 from chexpoint.view.text import count, xml
 
+_SIDES = '<table class="sides"><colgroup><col class="mark"><col><col class="mark"><col></colgroup>'
 _CONTEXT = 3
 _MOST_ROWS = 400
 _MOST_IMAGE = 4_000_000  # letters; larger images would make the page unusable
@@ -31,9 +32,8 @@ def diff_html(found: Diff) -> str:
     """
     left, right = xml(side_title(found.left)), xml(side_title(found.right))
     head = (
-        '<table class="sides"><tr><td class="mark"></td>'
-        f'<td><strong>{left}</strong></td><td class="mark"></td>'
-        f"<td><strong>{right}</strong></td></tr></table>"
+        f"{_SIDES}<tr><td></td><td><strong>{left}</strong></td>"
+        f"<td></td><td><strong>{right}</strong></td></tr></table>"
     )
     cells = "\n".join(_cell(what, pairs[0]) for what, pairs in cell_groups(found))
     return html_view(f"<p>{xml(found.summary)}</p>\n{head}\n{cells}\n")
@@ -63,7 +63,8 @@ def _inputs(pair: CellPair) -> str:
 def _output(change: OutputChange) -> str:
     title = f'<div class="faint">output {xml(change.summary)}</div>'
     if change.kind == "image":
-        return title + _row("", _image(change, change.left), _image(change, change.right))
+        left, right = _image(change, change.left), _image(change, change.right)
+        return f"{title}{_SIDES}<tr><td></td><td>{left}</td><td></td><td>{right}</td></tr></table>"
     if change.kind == "data":
         return title
     pairs, more = output_pairs(change)
@@ -80,11 +81,6 @@ def _image(change: OutputChange, value: str | None) -> str:
     return f'<img src="{xml(uri)}" alt="{xml(change.name)}">'
 
 
-def _row(style: str, left: str, right: str) -> str:
-    cells = f'<td class="mark"></td><td>{left}</td><td class="mark"></td><td>{right}</td>'
-    return f'<table class="sides"><tr{style}>{cells}</tr></table>'
-
-
 def _sides(pairs: Sequence[LinePair]) -> str:
     rows: list[str] = []
     for entry in near_changes(pairs, _CONTEXT):
@@ -96,12 +92,12 @@ def _sides(pairs: Sequence[LinePair]) -> str:
             rows.append(f'<tr><td></td><td colspan="3" class="faint">{text}</td></tr>')
         else:
             rows.append(_line_row(entry))
-    return f'<table class="sides">{"".join(rows)}</table>'
+    return f"{_SIDES}{''.join(rows)}</table>"
 
 
 def _line_row(pair: LinePair) -> str:
     if pair.is_same:
-        cell = f'<td class="mark"></td><td><pre>{xml(pair.left or "")}</pre></td>'
+        cell = f"<td></td><td><pre>{xml(pair.left or '')}</pre></td>"
         return f"<tr>{cell}{cell}</tr>\n"
     old, new = (
         ([], [])
@@ -114,12 +110,10 @@ def _line_row(pair: LinePair) -> str:
 
 def _side(style: str, mark: str, line: str | None, spans: Sequence[tuple[int, int]]) -> str:
     if line is None:
-        return '<td class="mark"></td><td></td>'
+        return "<td></td><td></td>"
     pieces, at = [], 0
     for start, end in spans:
         pieces.append(f"{xml(line[at:start])}<b>{xml(line[start:end])}</b>")
         at = end
     pieces.append(xml(line[at:]))
-    return (
-        f'<td class="mark {style}">{mark}</td><td class="{style}"><pre>{"".join(pieces)}</pre></td>'
-    )
+    return f'<td class="{style}">{mark}</td><td class="{style}"><pre>{"".join(pieces)}</pre></td>'

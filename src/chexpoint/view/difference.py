@@ -61,7 +61,15 @@ class CellPair:
 
     @property
     def is_shared(self) -> bool:
-        """Whether both sides lead through the same node."""
+        """Whether both sides lead through the same state: the same node, and no run in doubt."""
+        if self.left is None or self.right is None:
+            return False
+        a, b = self.left.cell, self.right.cell
+        return (a.node, a.taint) == (b.node, b.taint)
+
+    @property
+    def has_same_node(self) -> bool:
+        """Whether both sides have the same node, though maybe not the same state."""
         if self.left is None or self.right is None:
             return False
         return self.left.cell.node == self.right.cell.node

@@ -88,7 +88,7 @@ def _entries(layout: Layout, marks: Marks) -> Iterator[Entry]:
         sign = box(11, 0, 20, 14, "chain", 7) + written(11, 0, "9", "small", "middle")
         yield Entry(sign=sign, room=22, text="so many cells in a row")
     if "bundle" in kinds:
-        yield Entry(sign=path("bundle", wedge(6, 0)), room=12, text="versions not drawn")
+        yield Entry(sign=path("bundle", wedge(6, 0)), room=12, text="not drawn one by one")
 
 
 def _costs(costs: CostScale) -> Entry:

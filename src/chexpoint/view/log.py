@@ -8,11 +8,11 @@ from chexpoint.model import PathCell, format_seconds
 from chexpoint.view.style import html_view
 from chexpoint.view.text import LONG, clipped, count, printable, source_lines, xml, xml_lines
 
-LINES = 6
+LOG_LINES = 6
 """Lines of a source that are shown."""
 
 
-def log_text(cells: Sequence[PathCell], *, width: int = 100, lines: int | None = LINES) -> str:
+def log_text(cells: Sequence[PathCell], *, width: int = 100, lines: int | None = LOG_LINES) -> str:
     """Return cells one below the other, as one reads a notebook.
 
     Parameters
@@ -31,7 +31,7 @@ def log_text(cells: Sequence[PathCell], *, width: int = 100, lines: int | None =
     return "\n\n".join([*blocks, _total(cells)])
 
 
-def log_html(cells: Sequence[PathCell], *, lines: int | None = LINES) -> str:
+def log_html(cells: Sequence[PathCell], *, lines: int | None = LOG_LINES) -> str:
     """Return cells as a table in HTML, which takes its colours from the page."""
     if not cells:
         return html_view("<p>no cells</p>")

@@ -13,10 +13,10 @@ from typing import Literal
 from chexpoint.model import ExecutionTree, NodeId, Version
 
 ALL = 64
-"""Up to this many ends of branches, every branch is drawn."""
+"""Up to so many ends of branches are drawn, those of versions before all others."""
 
 NEWEST = 40
-"""Of more than that, so many are drawn: those of the newest versions."""
+"""If versions end at more places than that, so many are drawn: those of the newest versions."""
 
 LABELS = 3
 """Labels at one node; more of them are one label that counts them."""
@@ -130,15 +130,18 @@ class _Builder:
     def _drawn(self) -> set[NodeId]:
         """Return the nodes on the way to the ends of branches that are drawn."""
         nodes = self._tree.nodes
-        ends: dict[NodeId, float] = {
-            node: versions[0].created for node, versions in self._ends.items() if node is not None
-        }
-        for node in nodes.values():
-            if node.id not in ends and not self._tree.children(node.id):
-                ends[node.id] = node.last_run
-        wanted = list(ends)
-        if len(ends) > ALL:
-            wanted = sorted(ends, key=lambda node: (ends[node], node))[-NEWEST:]
+        named = sorted(
+            (node for node in self._ends if node is not None),
+            key=lambda node: (self._ends[node][0].created, node),
+        )
+        others = sorted(
+            (n for n in nodes if n not in self._ends and not self._tree.children(n)),
+            key=lambda node: (nodes[node].last_run, node),
+        )
+        if len(named) > ALL:
+            wanted = named[-NEWEST:]
+        else:
+            wanted = named + others[max(len(named) + len(others) - ALL, 0) :]
         if self._here is not None and self._here in nodes:
             wanted.append(self._here)
         drawn: set[NodeId] = set()

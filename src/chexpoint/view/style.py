@@ -44,28 +44,27 @@ _SOFT = "rgba(127, 127, 127, {})"
 
 PAGE_RULES = f"""
 .chex-view {{ color: var(--jp-content-font-color1, inherit); }}
-.chex-view table {{ border-collapse: collapse; font-size: 13px; }}
+.chex-view table {{ border-collapse: collapse; font-size: 13px; margin: 0; table-layout: auto; }}
 .chex-view th, .chex-view td {{ text-align: left; vertical-align: top; padding: 3px 12px 3px 4px;
   background: none; color: inherit; border: none;
   border-bottom: 1px solid {_SOFT.format(0.35)}; }}
-.chex-view tr {{ background: none; }}
+.chex-view tr {{ background: none !important; }}
 .chex-view td.number, .chex-view th.number {{ text-align: right; white-space: nowrap; }}
 .chex-view pre {{ margin: 0; padding: 0; background: none; color: inherit; font-size: 12px;
   white-space: pre-wrap; overflow-wrap: anywhere; }}
 .chex-view code, .chex-view pre {{
   font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }}
 .chex-view .faint {{ opacity: 0.75; }}
-.chex-view .bad {{ font-weight: bold; }}
 .chex-view .scroll {{ overflow-x: auto; }}
 .chex-view .cell {{ margin: 10px 0; border: 1px solid {_SOFT.format(0.35)}; border-radius: 4px; }}
 .chex-view .cell > .head {{ padding: 4px 8px; background: {_SOFT.format(0.12)}; }}
 .chex-view .cell > .part {{ padding: 4px 8px; }}
 .chex-view table.sides {{ table-layout: fixed; width: 100%; font-size: 12px; }}
 .chex-view table.sides td {{ padding: 0 4px; border: none; }}
-.chex-view table.sides td.mark {{ width: 1em; }}
+.chex-view table.sides col.mark {{ width: 1.4em; }}
 .chex-view table.sides img {{ max-width: 100%; background: #ffffff; }}
-.chex-view .old {{ background: rgba(213, 94, 0, 0.16); }}
-.chex-view .new {{ background: rgba(0, 114, 178, 0.18); }}
+.chex-view .old {{ background: rgba(213, 94, 0, 0.24); }}
+.chex-view .new {{ background: rgba(0, 128, 200, 0.26); }}
 .chex-view .old b, .chex-view .new b {{ font-weight: bold; text-decoration: underline; }}
 """
 

@@ -89,7 +89,7 @@ class _Drawing:
         lines = _aligned(rows, width)
         known = [f"{_MARKS[mark]} {mark}" for mark in _MARKS if mark and mark in self._used]
         size = f"{count(len(self._tree), 'cell')}, {count(len(self._tree.versions), 'version')}"
-        return "\n".join([*lines, "", "   ".join([size, *known])])
+        return "\n".join([*lines, "", clipped("   ".join([size, *known]), width)])
 
     def _grow(self, root: _Run) -> None:
         """Add all runs below the first one, and count their ends."""

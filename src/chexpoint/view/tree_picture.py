@@ -31,6 +31,7 @@ _STRANDS = 3
 _PITCH = 2.6
 _CHAIN = 18.0  # width of a chain
 _LISTED = 12  # versions or cells of a tooltip
+_LONGEST = 200  # columns of one of its lines
 _LEAST_WIDTH = 600.0  # so that the legend does not become a tower
 
 
@@ -121,6 +122,8 @@ class _Picture:
         hidden = sum(len(item.ends) for item in bundles)
         cells = sum(len(item.nodes) for item in bundles)
         versions = len(self._tree.versions)
+        if not hidden:
+            return f"{count(cells, 'cell')} that no version leads through are counted, not drawn."
         return (
             f"{versions - hidden:,} of {count(versions, 'version')} are drawn, the newest ones; "
             f"the others, with {count(cells, 'cell')}, are counted where they branch off."
@@ -227,7 +230,8 @@ class _Picture:
 
     @staticmethod
     def _title(lines: list[str]) -> str:
-        return f"<title>{xml_lines(lines)}</title>"
+        short = [clipped(printable(line[:_LONGEST]), _LONGEST) for line in lines]
+        return f"<title>{xml_lines(short)}</title>"
 
     def _node_title(self, ident: NodeId) -> list[str]:
         node = self._tree.nodes[ident]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
 
 from chexpoint.model import ExecutionTree, NodeId, Seconds, format_seconds
 from chexpoint.view.style import html_view
-from chexpoint.view.text import aligned, clipped, columns, printable, xml
+from chexpoint.view.text import aligned, clipped, printable, xml
 
-_HEAD = ("version", "cells", "computed", "shared", "when", "origin", "parameters", "status")
+_HEAD = ("version", "cells", "computed", "shared", "status", "when", "parameters", "origin")
 _NUMBERS = (1, 2, 3)
-_LEAST_PARAMETERS = 12  # columns
+_LONGEST_LABEL = 40  # columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +65,9 @@ def versions_text(tree: ExecutionTree, *, width: int = 100, zone: tzinfo | None 
     if not tree.versions:
         return "no versions are recorded yet"
     rows = [_HEAD, *(_texts(row, zone) for row in version_rows(tree))]
-    # Columns that say nothing are left out, and long ones give way.
+    # Columns that say nothing are left out; what matters less stands further right, and is cut.
     kept = [i for i in range(len(_HEAD)) if any(row[i] for row in rows[1:])]
-    table = _fitted([[row[i] for i in kept] for row in rows], [_HEAD[i] for i in kept], width)
+    table = [[clipped(row[0], _LONGEST_LABEL), *(row[i] for i in kept[1:])] for row in rows]
     right = [kept.index(i) for i in _NUMBERS]
     return "\n".join(clipped(line, width) for line in aligned(table, right))
 
@@ -104,22 +103,8 @@ def _texts(row: VersionRow, zone: tzinfo | None) -> tuple[str, ...]:
         str(row.cells),
         format_seconds(row.seconds),
         str(row.shared),
-        shown_time(row.created, zone) if row.created else "",
-        printable(row.origin),
-        printable(", ".join(f"{name}={value}" for name, value in row.parameters)),
         "failed" if row.status == "error" else "",
+        shown_time(row.created, zone) if row.created else "",
+        printable(", ".join(f"{name}={value}" for name, value in row.parameters)),
+        printable(row.origin),
     )
-
-
-def _fitted(rows: list[list[str]], head: Sequence[str], width: int) -> list[list[str]]:
-    """Return rows whose parameters, origins and names are cut until a line fits."""
-    for name in ("parameters", "origin", "version"):
-        if name not in head:
-            continue
-        place = head.index(name)
-        widths = [max(columns(row[i]) for row in rows) for i in range(len(head))]
-        over = sum(widths) + 2 * (len(head) - 1) - width
-        if over > 0:
-            room = max(widths[place] - over, min(widths[place], _LEAST_PARAMETERS))
-            rows = [[clipped(t, room) if i == place else t for i, t in enumerate(r)] for r in rows]
-    return rows

@@ -15,6 +15,7 @@ import pytest
 from chexpoint.lineage.hints import (
     cell_line,
     entropy_hint,
+    input_hint,
     network_hint,
     random_hints,
     random_states,
@@ -107,6 +108,78 @@ def test_generators_that_seed_themselves_are_found() -> None:
     code = "import random\nrandom.Random()\nrandom.Random(1)\nrandom.seed()\nrandom.seed(2)"
     hints = scan(code, {}).hints
     assert [(hint.kind, hint.line) for hint in hints] == [("entropy", 2), ("entropy", 4)]
+
+
+def history_of(source: str, aliases: dict[str, str] | None = None) -> list[tuple[str, int | None]]:
+    hints = scan(source, aliases or {}).hints
+    return [(hint.what.split()[0], hint.line) for hint in hints if hint.kind == "history"]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("x = 1\nIn[3]", [("In", 2)]),
+        ("x = Out[3] + Out[4]", [("Out", 1)]),
+        ("_ih, _oh, _dh", [("_ih", 1), ("_oh", 1), ("_dh", 1)]),
+        ("_i, _ii, _iii", [("_i", 1), ("_ii", 1), ("_iii", 1)]),
+        ("_i12\n_7 + __ + ___", [("_i12", 1), ("_7", 2), ("__", 2), ("___", 2)]),
+        ("print(_)\n_ = 1\n_", [("_", 1)]),
+        ("_ = _ + 1", [("_", 1)]),
+        ("_ += 1", [("_", 1)]),
+        ("def f():\n    return _", [("_", 2)]),
+        ("[_ for x in y]", [("_", 1)]),
+        ("await f(_)", [("_", 1)]),
+        ("x = '\\d' is _5", [("_5", 1)]),
+        ("get_ipython().run_line_magic('rerun', '3')", [("%rerun", 1)]),
+        ("x\nget_ipython().run_cell_magic('time', '', 'x\\nOut[1]')", [("Out", 4)]),
+    ],
+)
+def test_uses_of_the_history_are_found(source: str, found: list[tuple[str, int | None]]) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert history_of(source) == found
+    assert caught == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for _ in range(3): pass",
+        "for _ in range(3): print(_)",
+        "_, x = f()\n_",
+        "_ = f()\nprint(_)",
+        "[_ for _ in x]",
+        "lambda _: _",
+        "def f(_): return _",
+        "def f():\n    _ = 1\n    return _",
+        "@f.register\ndef _(x): return 1",
+        "from gettext import gettext as _\n_('x')",
+        "import In\nIn.f()",
+        "with f() as _: _.g()",
+        "try: f()\nexcept E as _: print(_)",
+        "class A:\n    _ = 1\n    x = _",
+        "a._1, a.In, {'Out': 1}, f(_1=2)",
+        "____, __name__, _x, _1x, _i1_, Output, i1",
+        "get_ipython().run_line_magic('cd', '..')",
+        "return _",
+        "_ = 1\ndef broken(:",
+    ],
+)
+def test_other_names_are_no_history(source: str) -> None:
+    assert history_of(source) == []
+
+
+def test_a_name_imported_earlier_is_no_history() -> None:
+    first = scan("from gettext import gettext as _", {})
+    assert history_of("_('x')", dict(first.aliases)) == []
+    assert history_of("_('x')") == [("_", 1)]
+
+
+def test_a_question_is_blamed_on_the_line_of_the_running_cell() -> None:
+    cell: dict[str, Any] = {"hint": input_hint, "frame": sys._getframe}
+    run("x = 1\na = hint(frame(), globals())", cell)
+    assert (cell["a"].kind, cell["a"].line) == ("input", 2)
+    assert input_hint(sys._getframe(), {}).line is None
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,83 @@ def test_a_copy_of_the_environment_reads_none_of_it(copying: str) -> None:
     assert found["variables"] == {}
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "os.environ['MINE'] = 'new'\nos.environ['MINE']",
+        "os.environ['NEW'] = 'new'\nos.getenv('NEW')",
+        "os.environb[b'NEW'] = b'new'\nos.getenv('NEW')",
+        "del os.environ['MINE']\nos.getenv('MINE')",
+        "os.environ.pop('MINE', None) and 0\nos.getenv('MINE')",
+        "os.environ |= {'NEW': 'new'}\n'NEW' in os.environ",
+        "os.environ.update(NEW='set')\nos.getenv('NEW')",
+    ],
+)
+def test_what_a_cell_makes_of_a_variable_is_not_from_outside(cell: str) -> None:
+    change, read = cell.split("\n")
+    name = "MINE" if "'MINE'" in read else "NEW"
+    together, later = reports(f"import os\n{change}\n{read}", read)
+    assert later["variables"] == {name: "set"}
+    # To pop it is to read it.
+    expected = digest("variable", "secret") if "pop" in change else "set"
+    assert together["variables"] == {name: expected}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "os.environ['MINE']; os.environ['MINE'] = 'new'; os.environ['MINE']",
+        "os.environ['MINE'] = 'secret'; os.environ['MINE']",
+        "os.environ['MINE'] = 'new'; f(); os.environ['MINE'] = 'secret'; f()",
+        "with patch.dict(os.environ, MINE='new'): f()\nf()",
+        "with patch.dict(os.environ, clear=True): f()\nf()",
+        "for value in ('new', 'secret'): os.environ['MINE'] = value; f()",
+    ],
+)
+def test_a_value_that_may_be_from_outside_counts_as_such(cell: str) -> None:
+    before = "import os\nfrom unittest.mock import patch\ndef f(): return os.getenv('MINE')"
+    found = reports(before, cell)
+    assert found[1]["variables"] == {"MINE": digest("variable", "secret")}
+
+
+def test_a_variable_that_is_set_and_deleted_again_is_as_absent_as_before() -> None:
+    cell = "import os\nos.environ['NEW'] = '1'\ndel os.environ['NEW']\nos.getenv('NEW')"
+    assert report(cell)["variables"] == {"NEW": None}
+
+
+def test_what_the_process_sets_before_the_first_cell_counts_as_it_was_given() -> None:
+    started = "import os\nos.environ.update(BACKEND='inline', AT='/else')\ndel os.environ['MINE']\n"
+    cell = "import os\n[os.getenv(name) for name in ('BACKEND', 'AT', 'MINE')]"
+    assert report(cell, shell=started + PLAIN)["variables"] == {
+        "AT": digest("variable", "/new/place"),
+        "BACKEND": None,
+        "MINE": digest("variable", "secret"),
+    }
+
+
+def test_a_restored_process_knows_what_it_was_given() -> None:
+    found = reports(
+        "import os\nos.environ['NEW'] = '1'",
+        ("os.environ['AT'] = '/mine'", "if os.fork(): os.wait(); os._exit(0)"),
+        "os.getenv('NEW'), os.getenv('AT'), os.getenv('MINE')",
+    )
+    assert found[2]["variables"] == {
+        "AT": "set",
+        "MINE": digest("variable", "secret"),
+        "NEW": "set",
+    }
+
+
+@pytest.mark.slow
+def test_magics_read_and_set_variables_too() -> None:
+    found = reports(
+        "%env NEW=1", "%env NEW", "%env MINE", "%set_env MINE=2", "%env MINE", shell=IPYTHON
+    )
+    assert [each["variables"].get("NEW") for each in found[:2]] == [None, "set"]
+    assert found[2]["variables"] == {"MINE": digest("variable", "secret")}
+    assert found[4]["variables"] == {"MINE": "set"}
+
+
 def test_values_are_normalised_and_hashed() -> None:
     found = report("import os\nos.environ['AT']\nos.environ['MINE']")
     assert found["variables"]["AT"] == digest("variable", "/new/place")
@@ -295,6 +372,19 @@ assert pickle.loads(pickle.dumps(os.urandom)) is os.urandom
 os.getenv("FINE")
 """
     assert "FINE" in report(cell)["variables"]
+
+
+def test_questions_to_the_user_are_hinted_at_once_for_each_line() -> None:
+    cell = "ask()\nfor _ in range(2): ask()\nask = 0"
+    asking = """
+def ask():
+    watch.asked_input()
+run("", namespace).__class__
+namespace["ask"] = ask
+"""
+    first, second = reports(cell, "", shell=PLAIN + asking)
+    assert lines(first, "input") == [1, 2]
+    assert lines(second, "input") == []
 
 
 @pytest.mark.slow
