@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
-from chexpoint.cli.log import label_and_cells
+from chexpoint.cli.log import refuse_unknown
 from chexpoint.cli.picture_files import (
     STANDARD_OUTPUT,
     add_file_option,
@@ -20,10 +20,6 @@ from chexpoint.cli.picture_files import (
 
 if TYPE_CHECKING:
     import argparse
-
-    from chexpoint.model import PathCell
-    from chexpoint.project import Project
-    from chexpoint.view import Side, SideCell
 
 
 class DiffCommand:
@@ -50,6 +46,7 @@ class DiffCommand:
 
     def run(self, args: argparse.Namespace) -> int:
         """Print or draw the difference, and return 0."""
+        from chexpoint.project import side_of
         from chexpoint.view import (
             PAGE_START,
             diff,
@@ -62,6 +59,8 @@ class DiffCommand:
         refuse_mixture(html=args.html, json=args.json)
         target = drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb="chex diff A B")
         project = project_in(args.project)
+        for ref in (args.a, args.b):
+            refuse_unknown(project, ref)
         found = diff(side_of(project, args.a), side_of(project, args.b))
         page = html_page("Difference of versions", diff_html(found)) if args.html else ""
         if target is not None:
@@ -75,27 +74,3 @@ class DiffCommand:
         else:
             print_text(diff_text(found, window_width()))
         return 0
-
-
-def side_of(project: Project, ref: str) -> Side:
-    """Return a version or node with all that is compared.
-
-    Raises
-    ------
-    InvalidValue
-        If nothing, or several things, may be meant.
-    """
-    from chexpoint.view import Side
-
-    label, cells = label_and_cells(project, ref)
-    return Side(label=label, cells=tuple(_side_cell(project, cell) for cell in cells))
-
-
-def _side_cell(project: Project, cell: PathCell) -> SideCell:
-    from chexpoint.view import SideCell
-
-    return SideCell(
-        cell=cell,
-        lineage=project.lineage(cell.execution),
-        outputs=project.outputs(cell.execution),
-    )

@@ -88,11 +88,21 @@ def label_and_cells(project: Project, ref: str | None) -> tuple[str, tuple[PathC
         if not versions:
             raise nothing_recorded(project)
         return labels[versions[-1]], project.cells(versions[-1])
+    refuse_unknown(project, ref)
     try:
         version = project.version(ref)
     except InvalidValue:
-        # It must be a node, or the mistake is in the name of a version.
-        if versions and not _NODE.fullmatch(ref.strip()):
-            raise
         return ref.strip(), project.way_to(ref)
     return labels[version], project.cells(version)
+
+
+def refuse_unknown(project: Project, ref: str) -> None:
+    """Refuse what can be neither a node nor a cell if no version is called so.
+
+    Raises
+    ------
+    InvalidValue
+        With the versions that may be meant.
+    """
+    if not _NODE.fullmatch(ref.strip()):
+        project.version(ref)

@@ -53,6 +53,8 @@ class Request:
     """Whether it came on the control channel."""
     cell: CellText | None = None
     """If it is an ordinary cell of a notebook: not silent, and kept in the history."""
+    is_silent: bool = False
+    """Whether a front end runs it for itself, without showing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +354,8 @@ class Progress:
     spent: Seconds
     left: Seconds
     """As far as can be told from earlier runs."""
+    execution_count: int = 0
+    """That the cell which waits will probably have."""
 
 
 @dataclass(frozen=True, slots=True)

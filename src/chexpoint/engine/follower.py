@@ -122,6 +122,7 @@ class Follower(Keeper):
         cell = ev.CellText(following.source, following.cell_id)
         again = ev.Request(-self._agains, "again", (), cell=cell)
         step = Step(time.worker, source=following.source, cell_id=following.cell_id)
+        step.again_of = following
         self.doing = Running(again, step)
         self._do(ev.Dispatch(again, step))
         return True
@@ -130,7 +131,8 @@ class Follower(Keeper):
         way = self.time.way
         left = sum(step.seconds for step in way)
         done = self._way_cells - len(way)
-        self._do(ev.Progress(request, done, self._way_cells, self._way_s, left))
+        count = self._execution_count + 1 + len(way)
+        self._do(ev.Progress(request, done, self._way_cells, self._way_s, left, count))
 
     def _passed(self, step: Step, event: ev.RequestDone) -> None:
         """A cell on the way to the place has been run again."""

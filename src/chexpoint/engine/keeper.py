@@ -160,9 +160,9 @@ class Keeper(Errands):
             return
         ask, self.doing = self.doing.ask, Idle()
         self.time.restored(event.checkpoint)
+        self._is_novel = False
         if ask is not None:
             self.time.join()
-            self._is_novel = False
         self._do(ev.ClearTimer("thaw"), ev.Adopt(event.checkpoint, self.time.worker))
         self.worker_alive, self.worker_pid = True, event.pid
         self._restored_from = event.checkpoint

@@ -10,7 +10,7 @@ from chexpoint.engine import events as ev
 from chexpoint.engine.journal import Journal, Result
 from chexpoint.engine.message import published
 from chexpoint.engine.outputs import OutputCollector
-from chexpoint.lineage import Step
+from chexpoint.lineage import Step, differences
 from chexpoint.model import CellLineage, CellRecord, Checkpoint, Output, RecordingStatus
 
 
@@ -145,3 +145,20 @@ class Recording:
     def close(self) -> None:
         if self._journal is not None:
             self._journal.close()
+
+
+def strayed(step: Step) -> str:
+    """Return what to tell the user if a cell that was run again led to another state."""
+    wanted, record = step.again_of, step.record
+    if wanted is None or record is None or wanted.node in {None, record.node}:
+        return ""
+    parent = step.parent.again_of if step.parent is not None else None
+    if parent is not None and step.parent is not None and parent.node != step.parent.node:
+        return ""  # said already
+    reasons = differences(wanted.record, record) if wanted.record is not None else []
+    line = step.source.strip().partition("\n")[0][:60]
+    return (
+        f"a cell that was run again to bring back the state led to another one: {line}"
+        f"  {' '.join(reasons[:1])}".rstrip()
+        + "  What was shown under the cells after it belongs to an earlier run: run them again."
+    )

@@ -17,9 +17,9 @@ def show(front: Front, name: str, text: str, request: Request | None) -> None:
 
 def abort(front: Front, request: Request) -> None:
     """Answer a request that will not run."""
-    _status(front, "busy", request)
+    status(front, "busy", request)
     front.reply(request, {"status": "aborted"})
-    _status(front, "idle", request)
+    status(front, "idle", request)
 
 
 def fail(front: Front, request: Request, ename: str, evalue: str) -> None:
@@ -30,27 +30,34 @@ def fail(front: Front, request: Request, ename: str, evalue: str) -> None:
     if request.kind != "comm":
         extra = {"execution_count": 0, "user_expressions": {}, "payload": []}
         front.reply(request, {"status": "error", **extra, **error})
-    _status(front, "idle", request)
+    status(front, "idle", request)
 
 
 def recall(
     front: Front, request: Request, outputs: tuple[Output, ...], count: int, mark: dict[str, str]
 ) -> None:
     """Answer a cell with the outputs of an earlier run, and a mark that says so."""
-    source = request.cell.source if request.cell is not None else ""
-    _status(front, "busy", request)
-    front.publish("execute_input", {"code": source, "execution_count": count}, request)
+    begin(front, request, count)
     for output in outputs:
         kind = output["output_type"]
         if kind in OUTPUT_TYPES:
             content = {name: value for name, value in output.items() if name != "output_type"}
             if kind == "execute_result":
                 content["execution_count"] = count
+            elif kind == "display_data":
+                content["transient"] = {}
             front.publish(kind, content, request)
     front.publish("display_data", display(mark), request)
     reply = {"status": "ok", "execution_count": count, "user_expressions": {}, "payload": []}
     front.reply(request, reply)
-    _status(front, "idle", request)
+    status(front, "idle", request)
+
+
+def begin(front: Front, request: Request, count: int) -> None:
+    """Say that a cell is being worked on, as the worker does when it begins."""
+    source = request.cell.source if request.cell is not None else ""
+    status(front, "busy", request)
+    front.publish("execute_input", {"code": source, "execution_count": count}, request)
 
 
 def display(data: dict[str, str], display_id: str | None = None) -> dict[str, Any]:
@@ -59,5 +66,6 @@ def display(data: dict[str, str], display_id: str | None = None) -> dict[str, An
     return {"data": data, "metadata": {}, "transient": transient}
 
 
-def _status(front: Front, state: str, request: Request) -> None:
+def status(front: Front, state: str, request: Request) -> None:
+    """Tell that a request is being worked on (``busy``), or no longer (``idle``)."""
     front.publish("status", {"execution_state": state}, request)

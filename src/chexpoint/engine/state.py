@@ -113,6 +113,7 @@ class EngineState(Follower):
                 self._files_checked(lines)
             case ev.CallReturned(result):
                 if isinstance(self.doing, Calling):
+                    self.time.worker.touch()
                     self._do(ev.Answer(self.doing.ask, result))
                     self.doing = Idle()
             case ev.Interrupted(cpu_s):
@@ -275,7 +276,7 @@ class EngineState(Follower):
 
     def _check_ask(self, ask: Ask) -> None:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
-        if ask.op in _RESTORES:
+        if ask.op in _RESTORES and ask.args["ref"] != ROOT:  # which may be on its way
             self.held.restorable(ask.args["ref"])
         if ask.op in _MOVES and ask.from_cell and any(a.op in _MOVES for a in self._after_cell):
             raise InvalidValue("this cell already goes to another state")
@@ -306,26 +307,37 @@ class EngineState(Follower):
         if isinstance(self.doing, Stopping):
             self.doing = Stopping()
             return
-        if not isinstance(self.doing, Running) or self.doing.request.seq != event.seq:
-            return  # a comm message handled while an async cell runs
-        kind, step = self.doing.request.kind, self.doing.step
+        if not isinstance(self.doing, Running):
+            return
+        if self.doing.request.seq != event.seq:  # a comm message, while an async cell runs
+            if self.doing.step is not None:
+                self.doing.step.touch()
+            return
+        request, step = self.doing.request, self.doing.step
         self.doing = Idle()
         self._async_cell = False
         self._do(ev.ClearTimer("interrupt"))
-        if kind == "again" and step is not None:
+        if request.kind == "again" and step is not None:
             self._passed(step, event)
         elif step is not None and event.outcome is not None:
             self.time.run(step)
-        if kind in {"execute", "again"}:
+        elif _may_touch(request):
+            self.time.worker.touch()
+        self._after_request(request, event)
+
+    def _after_request(self, request: Request, event: ev.RequestDone) -> None:
+        """Count what was run, and do what a cell has asked for."""
+        is_run = request.kind in {"execute", "again"}
+        if is_run:
             self._cells += 1
             self._seconds += event.seconds
             self._execution_count = event.execution_count
             self._growth_bytes = event.growth_bytes
         asks, self._after_cell = self._after_cell, []
-        if kind != "again":  # that may be on behalf of an ask of the cell before
+        if request.kind != "again":  # that may be on behalf of an ask of the cell before
             self._cell_asks = len(asks)
         self.queue.extendleft(reversed(asks))
-        if kind in {"execute", "again"} and not asks and self._is_worth_holding(event.growth_bytes):
+        if is_run and not asks and self._is_worth_holding(event.growth_bytes):
             self.queue.appendleft(ev.Ask(token=-1, op="checkpoint", automatic=True))
 
     def _interrupted(self, cpu_s: Seconds) -> None:
@@ -456,3 +468,13 @@ class EngineState(Follower):
             text = "The kernel was shut down while this cell was running."
             self._do(ev.Fail(self.doing.request, "KernelShutDown", text))
         self._do(ev.Stop(how))
+
+
+def _may_touch(request: Request) -> bool:
+    """Return whether a request that is no cell may have changed the state.
+
+    Front ends ask silently for what they show; what widgets send runs code of the user's.
+    """
+    if request.kind == "execute":
+        return request.cell is None and not request.is_silent
+    return request.kind == "comm"

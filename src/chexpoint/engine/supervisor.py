@@ -26,9 +26,9 @@ from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.journal import Journal, Told
 from chexpoint.engine.live_worker import LiveWorker, started_below
 from chexpoint.engine.memory import available_bytes
-from chexpoint.engine.message import message_id
+from chexpoint.engine.message import message_id, published
 from chexpoint.engine.meter import Meter
-from chexpoint.engine.recording import Recording
+from chexpoint.engine.recording import Recording, strayed
 from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
@@ -47,6 +47,15 @@ class _Thawing:
     checkpoint: CheckpointId
     link: Link
     started: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What is to be said at the start of a cell, or was said before the worker could."""
+
+    request: ev.Request
+    remark: str = ""
+    is_told: bool = False
 
 
 class Supervisor:
@@ -90,6 +99,7 @@ class Supervisor:
         self._auditing = Auditing(self._wake)
         self._recording = Recording(journal, self._wake)
         self._progress: str | None = None
+        self._opening: _Opening | None = None
 
     # ------------------------------------------------------------ loop
 
@@ -179,6 +189,8 @@ class Supervisor:
         """Record the cells whose lineage is complete."""
         for audited, request in self._auditing.concluded():
             self._recording.concluded(audited.step, audited.lineage)
+            if text := strayed(audited.step):
+                self._note(text, error=True)
             if audited.needed_privileges:
                 text = about_privileges(audited.needed_privileges)
                 replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
@@ -237,7 +249,21 @@ class Supervisor:
                 return
         elif packet.channel == Channel.IOPUB and not self._recording.heard(packet.frames):
             return
+        elif packet.channel == Channel.IOPUB and self._opening is not None:
+            self._open(packet.frames, self._opening)
+            return
         self._deliver(packet.channel, packet.frames)
+
+    def _open(self, frames: Sequence[bytes], opening: _Opening) -> None:
+        """Deliver what the worker says first of a cell, with what we have to say."""
+        kind, parent, _ = published(frames)
+        is_first = parent == message_id(opening.request.frames)
+        if not (is_first and opening.is_told):
+            self._deliver(Channel.IOPUB, frames)
+        if is_first and kind == "execute_input":
+            self._opening = None
+            if opening.remark:
+                self._display(marks.run_again(opening.remark), opening.request)
 
     def _worker_event(self, event: dict[str, Any], fds: Sequence[int]) -> None:
         match event["event"]:
@@ -445,7 +471,8 @@ class Supervisor:
                 replies.recall(self._front, request, found.outputs, count, mark)
                 self._recording.recalled(step)
             case ev.Remark(request, why):
-                self._display(marks.run_again(why), request)
+                is_told = self._opening is not None and self._opening.request is request
+                self._opening = _Opening(request, why, is_told=is_told)
             case ev.Progress():
                 self._show_progress(instruction)
             case ev.Answer():
@@ -589,7 +616,7 @@ class Supervisor:
     def _show_progress(self, progress: ev.Progress) -> None:
         """Show how far the worker is on its way, if that takes long enough to be worth a line."""
         asking = progress.request or self._asking
-        if asking is None or asking.kind != "execute":
+        if asking is None or asking.cell is None:
             return
         if progress.done < progress.total:
             if progress.spent + progress.left < _WORTH_A_LINE_S:
@@ -599,6 +626,9 @@ class Supervisor:
             return
         else:
             mark = marks.followed(progress.total, progress.spent)
+        if self._progress is None and progress.request is not None:
+            replies.begin(self._front, progress.request, progress.execution_count)
+            self._opening = _Opening(progress.request, is_told=True)
         kind = "display_data" if self._progress is None else "update_display_data"
         self._progress = self._progress or uuid.uuid4().hex
         self._display(mark, asking, kind, self._progress)

@@ -100,6 +100,12 @@ class WorkerAudit:
                 self._watch.begin()
         self._interrupts = _interrupts()
 
+    def asked_input(self) -> None:
+        """The running cell asks the user something."""
+        if self._watch is not None:
+            with contextlib.suppress(Exception):
+                self._watch.asked_input()
+
     def finish(self, source: str, transformed: str, status: str) -> dict[str, Any] | None:
         """Return what is known about the cell that has ended; None if it leaves the state as it is.
 

@@ -215,6 +215,7 @@ class WorkerKernel(IPythonKernel):
     def _input_request(self, prompt: str, ident: Any, parent: Any, password: bool = False) -> str:
         sys.stdout.flush()
         sys.stderr.flush()
+        self.chex_worker.audit.asked_input()
         content = json_clean({"prompt": prompt, "password": password})
         self.session.send(self.stdin_socket, "input_request", content, parent, ident=ident)
         try:

@@ -131,14 +131,17 @@ class ZmqFront:
     def _shell(self) -> Iterator[Event]:
         for message in self._parsed("shell"):
             kind: Literal["execute", "comm", "state", "other"] = "other"
-            cell = None
+            cell, is_silent = None, False
             if message.type == "execute_request":
-                kind, cell = "execute", cell_text(message.content, message.metadata)
+                content = message.content
+                kind, is_silent = "execute", bool(content.get("silent"))
+                cell = cell_text(content, message.metadata)
             elif message.type in _COMMS:
                 kind = "comm"
             elif message.type in _ABOUT_STATE:
                 kind = "state"
-            yield Submitted(Request(next(self._seq), kind, message.frames, cell=cell))
+            request = Request(next(self._seq), kind, message.frames, cell=cell, is_silent=is_silent)
+            yield Submitted(request)
 
     def _control(self) -> Iterator[Event | InterruptAsked]:
         for message in self._parsed("control", once=True):

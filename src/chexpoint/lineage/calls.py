@@ -241,7 +241,8 @@ class Calls:
                 self._connect(process, args[4], args[5])
             case "getrandom":
                 if args[1]:  # else it only asks whether there is such a call
-                    log.hint("entropy", f"it asked the system for {args[1]} random bytes")
+                    self.flush()  # what was opened before counts as before
+                    log.entropy(f"it asked the system for {args[1]} random bytes")
             case "mount" | "move_mount":
                 self._files.folders.expect_mounts()
             case "unshare" | "setns" | "chroot" | "pivot_root":

@@ -61,6 +61,8 @@ class CellLog:
         self.hints: dict[tuple[str, str], None] = {}
         self.gaps: dict[str, None] = {}
         self.environment_reads = 0
+        self._modules = 0
+        self._entropy: dict[str, int] = {}
         self.pending: set[Reading] = set()
         """Readings whose digests are still being computed."""
         self.needed_privileges: dict[str, None] = {}
@@ -110,8 +112,27 @@ class CellLog:
     def hint(self, kind: str, what: str) -> None:
         self.hints[kind, what] = None
 
+    def entropy(self, what: str) -> None:
+        """Note that something asked for entropy: a hint, unless it turns out to be an import."""
+        self._entropy[what] = self._modules
+
+    def loaded_module(self) -> None:
+        """Note that a file of Python or of a package was opened to be loaded.
+
+        Libraries take entropy while they are being loaded, and load more files then.  What they
+        seed with it shows when random numbers are drawn.
+        """
+        self._modules += 1
+        if self._entropy:
+            self._entropy = {what: n for what, n in self._entropy.items() if not n}
+
     def gap(self, why: str) -> None:
         self.gaps[why] = None
+
+    @property
+    def entropy_left(self) -> list[str]:
+        """What asked for entropy and was no import."""
+        return list(self._entropy)
 
     @property
     def is_empty(self) -> bool:
@@ -253,6 +274,7 @@ def _effects(log: CellLog, names: _Names) -> tuple[Effect, ...]:
 
 def _hints(log: CellLog, report: Mapping[str, Any], names: _Names) -> tuple[Hint, ...]:
     found = [Hint(kind=kind, what=what) for kind, what in log.hints]
+    found += [Hint(kind="entropy", what=what) for what in log.entropy_left]
     found += [Hint(kind=h["kind"], what=h["what"], line=h["line"]) for h in report.get("hints", ())]
     named = any(hint.kind == "network" for hint in found)
     if log.peers and not named:
@@ -263,7 +285,8 @@ def _hints(log: CellLog, report: Mapping[str, Any], names: _Names) -> tuple[Hint
             found.append(
                 Hint(kind="own-input", what=f"it changed {names(path)}, which it had read")
             )
-    for path in sorted({path.rpartition("/")[0] for path in changes} & log.lists.keys()):
+    listed = set(_listed(log, report))
+    for path in sorted({path.rpartition("/")[0] for path in changes} & listed):
         what = f"it listed the folder {names(path)} and changed what is in it"
         found.append(Hint(kind="own-input", what=what))
     return tuple(dict.fromkeys(found))

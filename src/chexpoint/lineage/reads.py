@@ -28,6 +28,7 @@ from chexpoint.lineage.folders import Folder, Folders
 from chexpoint.lineage.places import Kind, Places
 from chexpoint.lineage.trail import Step
 
+_MODULES = (b".py", b".pyc", b".so")
 _ENTROPY = {"/dev/random", "/dev/urandom", "/dev/hwrng"}
 MAX_LINKS = 40
 _MOST_USED = 1000
@@ -83,12 +84,14 @@ class Reads:
             return False
         if folder.kind is Kind.IGNORED:
             if folder.path == "/dev" and folder.text(name) in _ENTROPY:
-                self.log.hint("entropy", f"it read random numbers from {folder.text(name)}")
+                self.log.entropy(f"it read random numbers from {folder.text(name)}")
             return True
         if folder.kind is Kind.CACHE:
             return changes  # compiled by Python: its source counts
         if not changes:
             self.log.environment_reads += 1
+            if name.endswith(_MODULES) or b".so." in name:
+                self.log.loaded_module()
         return True  # what is installed shows in the environment fingerprint
 
     # ------------------------------------------------------------ reading

@@ -19,6 +19,9 @@ class Step:
     """One executed cell, and so one place on a path; the root is the fresh interpreter."""
 
     __slots__ = (
+        "_taint",
+        "_touch",
+        "again_of",
         "cell_id",
         "execution",
         "has_failed",
@@ -30,7 +33,6 @@ class Step:
         "seconds",
         "source",
         "strict",
-        "taint",
     )
 
     def __init__(self, parent: Step | None, *, source: str = "", cell_id: str = "") -> None:
@@ -42,14 +44,29 @@ class Step:
         """The environment fingerprint after it, once known."""
         self.node: NodeId | None = None
         """Its lineage, once the digests of its inputs are known."""
-        self.taint: Taint = ""
-        """Known when ``node`` is."""
+        self._taint: Taint = ""
+        self._touch: Taint = ""
         self.strict: Digest = ""
         self.record: CellLineage | None = None
         self.seconds: Seconds = 0.0
         self.has_failed = False
         self.execution = 0
         """Its run in the catalog, once it is written there."""
+        self.again_of: Step | None = None
+        """The step whose cell was run again to bring back its state."""
+
+    @property
+    def taint(self) -> Taint:
+        """Known when ``node`` is."""
+        return self._touch or self._taint
+
+    @taint.setter
+    def taint(self, taint: Taint) -> None:
+        self._taint = taint
+
+    def touch(self) -> None:
+        """Something that is no cell has changed the state, or may have: a widget, the debugger."""
+        self._touch = uuid.uuid4().hex
 
     @classmethod
     def recalled(cls, parent: Step, cell: PathCell, record: CellLineage | None = None) -> Step:

@@ -47,6 +47,7 @@ _NO_SHARING = (
     "it will share no cells with other versions, because sets have another order in each process: "
     "start the kernel with PYTHONHASHSEED=0 for one that does"
 )
+_CATALOG_FOLDER = ".chex"
 # How long the user waits to be told that a version can be written.
 _BEGIN_TIMEOUT_S = 10.0
 
@@ -141,11 +142,14 @@ class PlainRecording:
     def status(self) -> RecordingStatus:
         """Return what is being recorded."""
         self._notice_problem()
+        folder = self._folder
+        with suppress(OSError):  # it may be gone
+            folder = folder or os.getcwd()
         return RecordingStatus(
             is_on=self._is_on,
             version=self._version,
             cells=self._cells,
-            folder=self._folder,
+            folder=os.path.join(folder, _CATALOG_FOLDER),
             problem=self._problem,
         )
 

@@ -32,13 +32,13 @@ from functools import partial
 from typing import Any
 
 from chexpoint.errors import ChexError, InvalidValue
-from chexpoint.lineage import Auditor, Cell, Step, default_cache_folder
-from chexpoint.model import CellLineage, CellRecord, Output, PathCell
-from chexpoint.project import Project
+from chexpoint.lineage import Auditor, Cell, Places, Step, default_cache_folder, worth_keeping
+from chexpoint.model import CellLineage, CellRecord, Output, PathCell, parse_size
+from chexpoint.project import KEEP_VARIABLE, Project
 
+_KEEP_BYTES = 32 * 2**20
 # How long digests of the last cells are waited for after the kernel has ended.
 _LAST_WAIT_S = 30.0
-_LOOK_AGAIN_S = 0.01
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -76,8 +76,12 @@ class Scribe:
         ``error`` if its name is refused, or a ``problem`` after which nothing is written any more.
     """
 
-    def __init__(self, project: Project, auditor: Auditor, session: str, tell: Tell) -> None:
+    def __init__(
+        self, project: Project, auditor: Auditor, places: Places, *, session: str, tell: Tell
+    ) -> None:
         self._project = project
+        self._places = places
+        self._keep_bytes = _keep_bytes()
         self._auditor = auditor
         self._session = session
         self._tell = tell
@@ -87,6 +91,11 @@ class Scribe:
         self._version: int | None = None
         self._path: list[PathCell] = []
         self.has_failed = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something left to write."""
+        return bool(self._todo) and not self.has_failed
 
     def take(self, message: dict[str, Any]) -> None:
         """Take one message of the kernel."""
@@ -114,7 +123,7 @@ class Scribe:
         for audited in self._auditor.take_audited():
             self._lineages[audited.step] = audited.lineage
         try:
-            while self._todo and not self.has_failed and self._do(self._todo[0]):
+            while self.is_waiting and self._do(self._todo[0]):
                 self._todo.popleft()
         except ChexError as error:
             self.fail(str(error))
@@ -179,6 +188,18 @@ class Scribe:
                 cell_id=run.cell_id,
             )
         )
+        for file in worth_keeping(lineage, self._places):
+            if file.size_bytes <= self._keep_bytes:
+                self._project.keep_file(file.path, file.digest)
+
+
+def _keep_bytes() -> int:
+    """Return the size of the largest file whose contents are kept."""
+    text = os.environ.get(KEEP_VARIABLE, "")
+    try:
+        return 0 if text == "0" else parse_size(text) if text else _KEEP_BYTES
+    except InvalidValue:
+        return _KEEP_BYTES
 
 
 def main(descriptor: int, asked: dict[str, Any]) -> None:
@@ -199,7 +220,13 @@ def main(descriptor: int, asked: dict[str, Any]) -> None:
         cache_folder=default_cache_folder(),
         hash_seed=asked["hash_seed"],
     )
-    scribe = Scribe(Project.at(asked["project"]), auditor, asked["session"], tell)
+    scribe = Scribe(
+        Project.at(asked["project"]),
+        auditor,
+        Places(asked["project"], ignored=asked["ignored"]),
+        session=asked["session"],
+        tell=tell,
+    )
     auditor.start(
         asked["pid"],
         Step(None),
@@ -214,9 +241,9 @@ def main(descriptor: int, asked: dict[str, Any]) -> None:
     while not scribe.has_failed and (job := jobs.get()) is not None:
         job()
     deadline = time.monotonic() + _LAST_WAIT_S
-    while auditor.is_busy and not scribe.has_failed and time.monotonic() < deadline:
-        time.sleep(_LOOK_AGAIN_S)
-    scribe.conclude()
+    while scribe.is_waiting and (left := deadline - time.monotonic()) > 0:
+        with suppress(queue.Empty):
+            (jobs.get(timeout=left) or look)()
     link.close()
 
 

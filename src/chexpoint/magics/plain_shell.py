@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,7 +75,7 @@ class RunningCell:
     def _is_nothing(self, source: str) -> bool:
         text = _OWN_LINES.sub("", source)
         code = self.code if text == self.source else code_hash(text, self._transform)
-        return code == code_hash("", str)
+        return code == _code_of_nothing()
 
     def told(self, result: Any, report: dict[str, Any]) -> dict[str, Any]:
         """Return what is known of it, now that it has ended: the fields of a `Cell`.
@@ -97,6 +97,11 @@ class RunningCell:
             "status": "ok" if has_succeeded else "error",
             "report": {**report, "interrupts": _interrupts() - self._interrupts},
         }
+
+
+@cache
+def _code_of_nothing() -> str:
+    return code_hash("", str)
 
 
 class _PastCell:

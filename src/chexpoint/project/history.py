@@ -177,8 +177,8 @@ def steps_of(connection: sqlite3.Connection, version: int) -> list[PathRow]:
 def no_version(connection: sqlite3.Connection, ref: str) -> InvalidValue:
     """Return what to raise if no version has this name."""
     rows = connection.execute(
-        "SELECT DISTINCT name, number FROM version JOIN step ON step.version = version.id"
-        " ORDER BY version.number"
+        "SELECT name, number FROM version"
+        " WHERE EXISTS (SELECT 1 FROM step WHERE step.version = version.id) ORDER BY number"
     ).fetchall()
     newest = {str(name): number for name, number in rows}
     labels = {

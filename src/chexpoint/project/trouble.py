@@ -26,6 +26,8 @@ def explained(path: Path) -> Iterator[None]:
         raise
     except sqlite3.Error as error:
         raise CatalogError(_sentence(path, error)) from error
+    except UnicodeError as error:  # what SQLite says of a damaged file may quote from it
+        raise CatalogError(_damaged(path, str(error))) from error
     except OverflowError as error:
         raise CatalogError(f"a number is too large for {path}: {error}.") from error
     except OSError as error:
@@ -49,10 +51,7 @@ def is_full(error: sqlite3.Error) -> bool:
 def _sentence(path: Path, error: sqlite3.Error) -> str:
     cause = _cause(error)
     if cause in _DAMAGED or "Could not decode" in str(error) or "no such" in str(error):
-        return (
-            f"{path} is damaged, or is not a catalog ({error}). Move it out of the way to begin a "
-            "new one."
-        )
+        return _damaged(path, str(error))
     if cause == "SQLITE_FULL":
         return _full(path, str(error))
     if is_full(error):
@@ -62,6 +61,13 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
     if cause == "SQLITE_BUSY":
         return f"{path} is held by another process ({error}). Try again."
     return f"{path} cannot be used: {error}."
+
+
+def _damaged(path: Path, error: str) -> str:
+    return (
+        f"{path} is damaged, or is not a catalog ({error}). Move it out of the way to begin a new "
+        "one."
+    )
 
 
 def _full(path: Path, error: str) -> str:

@@ -2,18 +2,60 @@
 
 Pure functions, no I/O.  Pictures and pages need nothing but themselves, and can be read in light
 and dark themes.
+
+Names are loaded when they are first used: a kernel that shows nothing need not import them.
 """
 
-from chexpoint.view.diff_lines import diff_text
-from chexpoint.view.diff_table import diff_html
-from chexpoint.view.difference import CellPair, Diff, InputChange, Side, SideCell, diff, diff_json
-from chexpoint.view.log import LOG_LINES, log_html, log_text
-from chexpoint.view.outputs import OutputChange
-from chexpoint.view.style import PAGE_START, html_page
-from chexpoint.view.tree_lines import tree_text
-from chexpoint.view.tree_page import tree_html
-from chexpoint.view.tree_picture import TREE_START, tree_svg
-from chexpoint.view.version_table import VersionRow, version_rows, versions_html, versions_text
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from chexpoint.view.diff_lines import diff_text
+    from chexpoint.view.diff_table import diff_html
+    from chexpoint.view.difference import (
+        CellPair,
+        Diff,
+        InputChange,
+        Side,
+        SideCell,
+        diff,
+        diff_json,
+    )
+    from chexpoint.view.log import LOG_LINES, log_html, log_text
+    from chexpoint.view.outputs import OutputChange
+    from chexpoint.view.style import PAGE_START, html_page
+    from chexpoint.view.tree_lines import tree_text
+    from chexpoint.view.tree_page import tree_html
+    from chexpoint.view.tree_picture import TREE_START, tree_svg
+    from chexpoint.view.version_table import (
+        VersionRow,
+        version_rows,
+        versions_html,
+        versions_text,
+    )
+
+_HOME = {
+    "diff_lines": ("diff_text",),
+    "diff_table": ("diff_html",),
+    "difference": ("CellPair", "Diff", "InputChange", "Side", "SideCell", "diff", "diff_json"),
+    "log": ("LOG_LINES", "log_html", "log_text"),
+    "outputs": ("OutputChange",),
+    "style": ("PAGE_START", "html_page"),
+    "tree_lines": ("tree_text",),
+    "tree_page": ("tree_html",),
+    "tree_picture": ("TREE_START", "tree_svg"),
+    "version_table": ("VersionRow", "version_rows", "versions_html", "versions_text"),
+}
+
+
+def __getattr__(name: str) -> "Any":
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"chexpoint.view.{module}"), name)
+    raise AttributeError(f"module 'chexpoint.view' has no attribute '{name}'")
+
 
 __all__ = [
     "LOG_LINES",

@@ -143,7 +143,7 @@ def _details(pair: CellPair, width: int) -> Iterator[str]:
     if len(pair.inputs) > MOST_INPUTS:
         yield f"    and {count(len(pair.inputs) - MOST_INPUTS, 'more input')}"
     for output in pair.outputs:
-        yield f"    output {output.summary}"
+        yield f"    output {printable(output.summary)}"
         if output.kind == "text":
             pairs, more = output_pairs(output)
             yield from _changed_lines(pairs, width)

@@ -60,13 +60,14 @@ def padded(text: str, room: int) -> str:
 
 def wrapped(text: str, room: int) -> Iterator[str]:
     """Yield a text in pieces that fit into some columns; an empty one as it is."""
-    while columns(text) > room:
-        piece = _start(text, room) or text[0]
-        yield piece
-        text = text[len(piece) :]
-        if not text:
-            return
-    yield text
+    start = used = 0
+    for place, letter in enumerate(text):
+        wide = columns(letter)
+        if used + wide > room and place > start:
+            yield text[start:place]
+            start, used = place, 0
+        used += wide
+    yield text[start:]
 
 
 def _start(text: str, room: int) -> str:

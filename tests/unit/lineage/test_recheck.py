@@ -264,7 +264,7 @@ def test_links_that_led_to_a_file_must_lead_there_now(
         ("socket",),
         ("device",),
         ("absent", digest_of(b"x")),
-        (digest_of(b"y"), digest_of(b"x")),
+        (digest_of(b"x"), digest_of(b"y")),
         ("cell:1",),
         ("cell:9",),
         ("cell:",),
@@ -386,6 +386,15 @@ def test_a_folder_that_changed_while_the_cell_ran_is_not_sure(
     found = Input(kind="folder", name="./data", digests=("0" * 32, now))
     (changed,) = present.changed_inputs([with_inputs(notebook.end(), found)])
     assert changed == "the entries of ./data changed while the cell ran"
+
+
+@pytest.mark.parametrize("word", ["absent", "unreadable", "volatile"])
+def test_a_folder_without_entries_to_compare_is_not_sure(
+    notebook: Notebook, present: Present, word: str
+) -> None:
+    found = Input(kind="folder", name="./none", digests=(word,))
+    (changed,) = present.changed_inputs([with_inputs(notebook.end(), found)])
+    assert changed == "./none is not there any more"
 
 
 def test_variables_from_outside_are_compared_and_those_of_cells_are_not(

