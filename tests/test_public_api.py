@@ -20,6 +20,7 @@ PACKAGES = [
     "chexpoint.magics",
     "chexpoint.model",
     "chexpoint.project",
+    "chexpoint.view",
 ]
 
 

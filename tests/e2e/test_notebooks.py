@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,3 +81,24 @@ def test_lineage_is_told_in_the_notebook(folder: Path) -> None:
     assert "lineage-example/size.txt" in shown["child-lineage"]
     assert "line 4" in shown["hint-lineage"]
     assert "line 5" in shown["hint-lineage"]
+
+
+def test_versions_share_cells_and_come_back(folder: Path) -> None:
+    notebook = execute(NOTEBOOK_FOLDER / "03_versions.ipynb", folder)
+    shown = {cell.id: text_of(cell) for cell in notebook.cells if cell.cell_type == "code"}
+    reused = {name for name, text in shown.items() if "CHEX: reused, saved" in text}
+    assert reused == {"river-again", "clean-again"}
+    for name in ("river", "clean"):
+        assert shown[f"{name}-again"].startswith(shown[name])
+    baseline, strict = (literal_eval(shown[f"{name}-state"]) for name in ("baseline", "strict"))
+    assert (baseline[0], strict[0]) == (20, 35)
+    assert 0 < strict[1] < baseline[1]
+    assert baseline[3] == strict[3]
+    for name in ("baseline", "strict"):
+        assert f"at {name} " in shown[f"checkout-{name}"]
+        assert shown[f"{name}-state-again"] == shown[f"{name}-state"]
+    assert sum(literal_eval(shown["decades"])) == baseline[1]
+    assert "6 cells, 2 versions" in shown["tree"]
+    assert "8 cells, 3 versions" in shown["tree-of-three"]
+    assert "- threshold = 20\n" in shown["diff"]
+    assert "+ threshold = 35\n" in shown["diff"]

@@ -35,6 +35,14 @@ BEFORE = "cells ran before recording began, and what they left is not known"
 WHILE_OFF = "cells ran while recording was off, and what they left is not known"
 
 
+# Leaves the kernel as it was.
+CLOSE = """
+from chexpoint.magics.plain_recording import plain_recording
+plain_recording(get_ipython()).close()
+assert "send_multipart" not in vars(get_ipython().kernel.iopub_thread)
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """One cell of a version, as the catalog has it."""
@@ -262,6 +270,8 @@ def test_a_version_begins_at_a_fresh_interpreter_or_says_that_it_does_not(tmp_pa
         kernel.run("x = 2")
         assert BEFORE in kernel.run("%chex_record two")
         kernel.run("x = 3")
+        kernel.run(CLOSE)
+        kernel.run("x = 4")
         folder = kernel.cwd
     first, second = recorded(folder, "one")
     assert first.cell.source.endswith("x = 1")
@@ -419,11 +429,12 @@ def test_what_ran_before_a_kill_is_recorded(tmp_path: Path) -> None:
 
 
 def test_ipython_in_a_terminal(tmp_path: Path) -> None:
-    env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "TERM": "dumb"}
-    env["PYTHONHASHSEED"] = "0"
+    env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "TERM": "xterm"}
+    # Nobody answers where the cursor is.
+    env |= {"PYTHONHASHSEED": "0", "PROMPT_TOOLKIT_NO_CPR": "1"}
     shell = pexpect.spawn(
         sys.executable,
-        ["-m", "IPython", "--no-banner", "--colors=NoColor", "--simple-prompt"],
+        ["-m", "IPython", "--no-banner", "--colors=NoColor"],
         cwd=str(tmp_path),
         env=env,
         encoding="utf-8",
@@ -438,10 +449,10 @@ def test_ipython_in_a_terminal(tmp_path: Path) -> None:
         "import asyncio; await asyncio.sleep(0); print('slept')",
     ]
     for number, source in enumerate([LOAD, "%chex_record term", *sources], 1):
-        shell.expect(rf"In \[{number}\]: ")
-        shell.sendline(source)
-    shell.expect(r"In \[9\]: ")
-    shell.sendline("exit")
+        shell.expect_exact(f"In [{number}]:")
+        shell.send(f"{source}\r")
+    shell.expect_exact("In [9]:")
+    shell.send("exit\r")
     shell.expect(pexpect.EOF)
     shell.close()
     assert shell.exitstatus == 0

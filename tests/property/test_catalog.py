@@ -204,7 +204,7 @@ def step(history: History, draw: Draw) -> None:
         history.run(versions[draw.number(len(versions))], draw)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_every_version_comes_back_and_the_tree_is_the_merge_of_all(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:

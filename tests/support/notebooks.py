@@ -90,14 +90,11 @@ def run_cell(kernel: Kernel, code: str, *, answers: Sequence[str] = (), **option
 
 def finish(kernel: Kernel, request: str) -> Shown:
     """Wait for the end of a cell that was submitted."""
-    reply = kernel.wait_reply(request)
-    kernel.wait_for(lambda m: m.parent_id == request and _state(m) == "idle", "idle")
-    published = [m for m in kernel.log if m.parent_id == request and m.channel == "iopub"]
-    marks = [m for m in published if _mark(m)]
-    others = (*marks, *(m for m in published if m.type in {"status", "execute_input"}))
+    outcome = kernel.finish(request)
+    marks = [m for m in outcome.published if _mark(m)]
     return Shown(
-        outcome=Outcome(reply=reply, published=tuple(published)),
-        outputs=tuple(m for m in published if m not in others),
+        outcome=outcome,
+        outputs=tuple(m for m in outcome.outputs if m not in marks),
         marks=tuple(_mark(m) for m in marks),
     )
 
@@ -142,10 +139,6 @@ def kill_now(kernel: Kernel) -> None:
     with suppress(ProcessLookupError):
         os.kill(kernel.process().pid, signal.SIGKILL)
     kernel.process().wait()
-
-
-def _state(message: Message) -> object:
-    return message.content.get("execution_state") if message.type == "status" else None
 
 
 def _mark(message: Message) -> str:

@@ -35,7 +35,7 @@ class LogCommand:
         "  chex log baseline\n"
         "  chex log baseline@2 --full\n"
         "  chex log 5f3a\n\n"
-        "Without a VERSION or NODE it is the version that was begun last."
+        "Without VERSION it is the version that was begun last."
     )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:

@@ -11,9 +11,13 @@ import chexpoint
 from chexpoint.cli.command import Command, OneLineParser
 from chexpoint.cli.completion import CompletionCommand
 from chexpoint.cli.demo import DemoCommand
+from chexpoint.cli.diff import DiffCommand
 from chexpoint.cli.doctor import DoctorCommand
 from chexpoint.cli.install import InstallCommand
+from chexpoint.cli.log import LogCommand
 from chexpoint.cli.show import ShowCommand
+from chexpoint.cli.tree import TreeCommand
+from chexpoint.cli.versions import VersionsCommand
 from chexpoint.errors import ChexError, InvalidValue, suggestion
 
 if TYPE_CHECKING:
@@ -32,9 +36,13 @@ def all_commands() -> list[Command]:
     return [
         CompletionCommand(build_parser),
         DemoCommand(),
+        DiffCommand(),
         DoctorCommand(),
         InstallCommand(),
+        LogCommand(),
         ShowCommand(),
+        TreeCommand(),
+        VersionsCommand(),
     ]
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 
+_PLAIN_SIGNS = str.maketrans("○●◆▶✗│├─…", "o*#>x|+-~")
+
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--project``, which means the same for every verb that reads what was recorded."""
@@ -123,7 +125,18 @@ def refuse_mixture(*, json: bool, **drawings: str | None) -> None:
 def print_text(text: str, missing: str = "backslashreplace") -> None:
     """Print a text also where standard output lacks some of its letters."""
     encoding = sys.stdout.encoding or "utf-8"
+    if missing == "backslashreplace":
+        text = _with_plain_signs(text, encoding)
     print(text.encode(encoding, missing).decode(encoding))
+
+
+def _with_plain_signs(text: str, encoding: str) -> str:
+    """Return a text with other lines and marks if the letters for ours are missing."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN_SIGNS)
+    return text
 
 
 def window_width() -> int:

@@ -35,6 +35,7 @@ class Follower(Keeper):
         self._looked: dict[int, ev.Looked] = {}
         self._going: Ask | None = None
         self._goal: Step | None = None
+        self._put_back: tuple[str, ...] = ()
         self._agains = 0
         self._way_cells, self._way_s = 0, 0.0
 
@@ -50,9 +51,10 @@ class Follower(Keeper):
         self._do(look, ev.SetTimer("look", _LOOK_TIMEOUT_S))
 
     def _looked_up(self, event: ev.Looked) -> None:
-        if isinstance(self.doing, Looking) and self.doing.request.seq == event.seq:
-            self.doing = Idle()
-            self._do(ev.ClearTimer("look"))
+        if not isinstance(self.doing, Looking) or self.doing.request.seq != event.seq:
+            return  # it comes too late: the cell is being run, or waits for another worker
+        self.doing = Idle()
+        self._do(ev.ClearTimer("look"))
         if event.place is not self.time.place:
             return  # it was another state that was asked about: ask again
         if event.problem:
@@ -163,7 +165,7 @@ class Follower(Keeper):
 
     def _set_out(self, ask: Ask) -> None:
         """Begin to go to a recorded state."""
-        self._going, self._way_cells = ask, 0
+        self._going, self._way_cells, self._put_back = ask, 0, ()
         cells = [path_cell_from_json(cell) for cell in ask.args["path"]]
         self.time.go(cells)
         self._goal = self.time.place
@@ -177,8 +179,10 @@ class Follower(Keeper):
         if not isinstance(self.doing, Checking):
             return
         ask, self.doing = self.doing.ask, Idle()
-        if self.queue and self.queue[0] is ask:
-            return  # looked at before setting out
+        if self.queue and self.queue[0] is ask:  # looked at before setting out
+            self._put_back = tuple(line for line in lines if line.endswith("put back"))
+            return
+        lines, self._put_back = (*self._put_back, *lines), ()
         self._going = None
         again = f"; {_cells(self._way_cells)} run again" if self._way_cells else ""
         note = f"at {ask.args['title']}{again}"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.journal import Journal, Result
 from chexpoint.engine.message import published
 from chexpoint.engine.outputs import OutputCollector
 from chexpoint.lineage import Step, differences
-from chexpoint.model import CellLineage, CellRecord, Checkpoint, Output, RecordingStatus
+from chexpoint.model import CellLineage, CellRecord, Checkpoint, Hint, RecordingStatus
 
 
 @dataclass(slots=True)
@@ -21,7 +22,22 @@ class _Open:
     step: Step
     message: str
     is_again: bool
-    collector: OutputCollector
+    collector: OutputCollector = field(default_factory=OutputCollector)
+    displays: set[str] = field(default_factory=set)
+    """The ids of what it has displayed."""
+    reach: str = ""
+    """What it has done to the front end that its outputs do not show, in a sentence."""
+
+    def heard(self, kind: str, content: dict[str, Any]) -> None:
+        """Take a message that it published."""
+        self.collector.add(kind, content)
+        display = content.get("transient", {}).get("display_id")
+        if kind == "display_data" and display is not None:
+            self.displays.add(display)
+        elif kind == "update_display_data" and display not in self.displays:
+            self.reach = "it changes what another cell shows"
+        elif kind.startswith("comm_"):
+            self.reach = "it talks to a widget, which needs the live state"
 
 
 class Recording:
@@ -33,7 +49,7 @@ class Recording:
     def __init__(self, journal: Journal | None, wake: Callable[[], None]) -> None:
         self._journal = journal
         self._open: _Open | None = None
-        self._ended: dict[Step, tuple[tuple[Output, ...], bool]] = {}
+        self._ended: dict[Step, _Open] = {}
         self._looks: list[ev.Look] = []
         self._results: list[Result] = []
         if journal is not None:
@@ -49,7 +65,7 @@ class Recording:
 
     def started(self, step: Step, message: str, *, is_again: bool) -> None:
         """A cell is about to be given to the worker."""
-        self._open = _Open(step, message, is_again, OutputCollector())
+        self._open = _Open(step, message, is_again)
 
     def heard(self, frames: Sequence[bytes]) -> bool:
         """Take a message that the worker publishes; return whether the driver may have it, too."""
@@ -60,7 +76,7 @@ class Recording:
         if cell.message != parent:
             return True
         if kind != "status":
-            cell.collector.add(kind, json.loads(content))
+            cell.heard(kind, json.loads(content))
         return not cell.is_again or kind.startswith("comm_")
 
     def printed(self, name: str, text: str) -> bool:
@@ -75,7 +91,7 @@ class Recording:
         """The cell has ended and was one; its lineage comes later."""
         cell, self._open = self._open, None
         if cell is not None and self._journal is not None:
-            self._ended[cell.step] = cell.collector.outputs, cell.is_again
+            self._ended[cell.step] = cell
 
     def forgotten(self) -> None:
         """What was running is no cell, or will not come to an end."""
@@ -83,16 +99,16 @@ class Recording:
 
     def concluded(self, step: Step, lineage: CellLineage) -> None:
         """The lineage of a cell is known."""
-        outputs, is_again = self._ended.pop(step, ((), False))
+        cell = self._ended.pop(step, None)
         if self._journal is not None:
             record = CellRecord(
-                lineage=lineage,
+                lineage=_with_reach(lineage, cell.reach if cell is not None else ""),
                 taint=step.taint,
                 parent_taint=step.parent.taint if step.parent is not None else "",
-                outputs=outputs,
+                outputs=cell.collector.outputs if cell is not None else (),
                 cell_id=step.cell_id,
             )
-            self._journal.record(step, record, is_again=is_again)
+            self._journal.record(step, record, is_again=cell is not None and cell.is_again)
 
     # ------------------------------------------------------------ the journal
 
@@ -145,6 +161,18 @@ class Recording:
     def close(self) -> None:
         if self._journal is not None:
             self._journal.close()
+
+
+def _with_reach(lineage: CellLineage, reach: str) -> CellLineage:
+    """Return a lineage that tells that the cell cannot be shown again without being run.
+
+    The state after it is none the less what it is, so this is no part of the taint.
+    """
+    if not reach:
+        return lineage
+    audit = lineage.audit
+    hints = (*audit.hints, Hint(kind="front-end", what=reach))
+    return replace(lineage, audit=replace(audit, hints=hints))
 
 
 def strayed(step: Step) -> str:

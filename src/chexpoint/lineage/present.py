@@ -214,7 +214,7 @@ class FilesNow:
             found[name] = ELSEWHERE if spot.path else NOWHERE
             if self._folder(spot, near=True) is not None:
                 with contextlib.suppress(OSError):
-                    found[name] = link_word(spot.path, self._places)
+                    found[name] = link_word(os.readlink(spot.raw), self._places)
         return found
 
     def existing_folders(self, names: Iterable[str]) -> set[str]:
@@ -289,9 +289,9 @@ class FilesNow:
         return reading.digest
 
 
-def link_word(path: str, places: Places) -> Digest:
+def link_word(target: bytes, places: Places) -> Digest:
     """Return what stands for a link: where it leads, whoever has made it, and where."""
-    return "link:" + digest("link", places.normalise(os.readlink(path)))
+    return "link:" + digest("link", places.normalise(os.fsdecode(target)))
 
 
 def put_contents(path: str, kept: Path, then: Digest) -> None:

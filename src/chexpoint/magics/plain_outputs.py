@@ -130,6 +130,8 @@ class KernelOutputs:
         return send_multipart
 
     def _read(self, frames: list[bytes]) -> None:
+        if _DELIMITER not in frames:
+            return
         unpack = self._kernel.session.unpack
         _, header, parent, _, content = frames[frames.index(_DELIMITER) + 1 :][:5]
         if mark := unpack(parent).get("msg_id"):

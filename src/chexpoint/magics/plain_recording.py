@@ -310,7 +310,7 @@ class PlainRecording:
             hash_seed=hash_seed(),
         )
         self._capture = capture_of(self._shell, link.post, link.assembly.take)
-        self._watch = self._watch or watch_of(self._shell, self._folder)
+        self._watch = watch_of(self._shell, self._folder)
         self._watch.start()
         self._watch.finish("")  # what was done here is not the user's doing
         self._watch.begin()
@@ -357,7 +357,7 @@ class PlainRecording:
 
     def _stop(self, problem: str, *, is_told: bool = False) -> None:
         """Record no more, and say why, once."""
-        link, self._link = self._link, None
+        link, self._link, self._watch = self._link, None, None
         self._is_on, self._version, self._cells, self._problem = False, "", 0, problem
         with suppress(Exception):
             self._questions.close()

@@ -15,7 +15,8 @@ if __name__ == "__main__":
     if os.fork():
         os._exit(0)
     # Instead of this file's folder: where the package is, if Python does not find it.
-    del sys.path[0]
+    if not sys.flags.safe_path:
+        del sys.path[0]
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 import json

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from chexpoint.project.project import Project
-from chexpoint.view import Side, SideCell
+
+if TYPE_CHECKING:
+    from chexpoint.view import Side
 
 
 def side_of(project: Project, ref: str) -> Side:
@@ -14,6 +18,8 @@ def side_of(project: Project, ref: str) -> Side:
     InvalidValue, CatalogError
         If nothing of that name is recorded, or it cannot be read.
     """
+    from chexpoint.view import Side, SideCell
+
     cells = project.way_to(ref)
     return Side(
         label=ref,

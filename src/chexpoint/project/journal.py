@@ -22,6 +22,7 @@ from chexpoint.model import (
     CellRecord,
     Checkpoint,
     Effect,
+    PathCell,
     RecordingStatus,
     parse_size,
 )
@@ -62,6 +63,8 @@ class ProjectJournal:
         self._is_on = True
         self._problem = ""
         self._held: tuple[object, ...] = ()
+        self._switched: tuple[int, tuple[PathCell, ...] | None] = (0, None)
+        """The last cell that named a version, and where that has led."""
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
         self._wake: Callable[[], None] = lambda: None
@@ -192,7 +195,9 @@ class ProjectJournal:
                 check_version_name(cell.version)
             except InvalidValue as error:
                 return Looked(seq, place, problem=str(error))
-            go = self._log.switch(cell.version)
+            if self._switched[0] != seq:  # a worker that dies meanwhile makes the engine ask again
+                self._switched = seq, self._log.switch(cell.version)
+            go = self._switched[1]
         if go is not None:
             at = place.path()[0]
             for each in go:
@@ -225,6 +230,7 @@ class ProjectJournal:
     def _check_files(self, place: Step, *, put_back: bool) -> None:
         lines: list[str] = []
         try:
+            self._log.move(place)
             lines = self._differences(place, restoring=put_back)
         except ChexError as error:
             lines = [str(error)]

@@ -27,8 +27,6 @@ from chexpoint.errors import InvalidValue
 MOST_VERSIONS = 10_000
 """More in one go are a slip: ``seed=1:1000000``."""
 
-_LONGEST_NAME = 100
-_NAME_LETTERS = "._-+=,"
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _RANGE = re.compile(r"\s*([+-]?[0-9]{1,18}):([+-]?[0-9]{1,18})\s*")
 _DIGITS = re.compile(r"\s*[+-]?[0-9_]+\s*")
@@ -95,19 +93,6 @@ def combinations(options: Sequence[str]) -> tuple[tuple[Parameter, ...], ...]:
 def parameters_source(parameters: Sequence[Parameter], title: str = "# Parameters") -> str:
     """Return the cell that sets parameters."""
     return "\n".join([title, *(parameter.line for parameter in parameters)])
-
-
-def version_name(stem: str, parameters: Sequence[Parameter], *, fallback: str = "version") -> str:
-    """Return what to call a version of a file, such as ``train,lr=0.1``.
-
-    Letters that the name of a version cannot have become ``_``, and a name of digits alone, which
-    would be taken for that of a cell, gets another word in front of it.
-    """
-    if stem.isdigit():
-        stem = f"{fallback}-{stem}"
-    name = ",".join([stem, *(f"{each.name}={each.text}" for each in parameters)])
-    letters = unicodedata.normalize("NFC", name)[:_LONGEST_NAME]
-    return "".join(x if x.isalnum() or x in _NAME_LETTERS else "_" for x in letters) or fallback
 
 
 def _refuse_many(count: int) -> None:

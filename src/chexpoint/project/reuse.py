@@ -8,6 +8,8 @@ Whenever that is not sure, it is run.
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 from chexpoint.engine import Found, body_of
 from chexpoint.errors import ChexError
 from chexpoint.lineage import Lost, Present, Step, code_hash, put_back, root_node
-from chexpoint.model import CellLineage, NodeId, Output, PathCell, Taint
+from chexpoint.model import CellLineage, Output, PathCell
 from chexpoint.project.project import Project
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -49,9 +51,11 @@ class Reuse:
             place.packages = self._present.packages()
             place.strict = root_node(place.packages)
             place.node = root_node(place.packages)
-        same = self._same_code(source, place.node, place.taint)
+        runs = self._project.runs_after(place.node, place.taint)
+        same = self._same_code(source, runs)
         if not same:
-            return Verdict(is_novel=True)
+            # Text that differs may still be the same code, and then lead to a state that is known.
+            return Verdict(is_novel=not runs)
         reasons = []
         for cell, lineage in same[:_MOST_TRIED]:
             outputs = self._project.outputs(cell.execution)
@@ -71,16 +75,16 @@ class Reuse:
         return tuple(found)
 
     def _same_code(
-        self, source: str, node: NodeId, taint: Taint
+        self, source: str, runs: Sequence[PathCell]
     ) -> list[tuple[PathCell, CellLineage]]:
         body = body_of(source).strip()
         plain = plain_code(body)
         found = []
-        for cell in self._project.runs_after(node, taint):
+        for cell in runs:
             is_same_text = body_of(cell.source).strip() == body
             if is_same_text or plain is not None:
                 lineage = self._project.lineage(cell.execution)
-                if is_same_text or lineage.code == plain:
+                if is_same_text or (lineage.code == plain and _shows(cell.source) == _shows(body)):
                     found.append((cell, lineage))
         return found
 
@@ -129,6 +133,20 @@ def plain_code(body: str) -> str | None:
     if not statements or (len(lines) == 1 and isinstance(statements[0], ast.Expr)):
         return None
     return code_hash(body, str)
+
+
+def _shows(body: str) -> bool | None:
+    """Return whether a cell shows its last value: a semicolon hides it; None if that is not known.
+
+    It is no part of the code hash, because the state is the same.
+    """
+    skipped = {tokenize.ENDMARKER, tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT}
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(body).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    words = [token.string for token in tokens if token.type not in skipped]
+    return not words or words[-1] != ";"
 
 
 def _first(sentences: Sequence[str]) -> str:

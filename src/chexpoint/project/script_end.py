@@ -107,7 +107,7 @@ def _written_files() -> list[Any]:
         kinds = type(thing).__mro__
         if _io._IOBase in kinds and _io._RawIOBase not in kinds:
             with contextlib.suppress(Exception):
-                if not thing.closed and thing.writable():
+                if not thing.closed and thing.writable() and thing.fileno() >= 0:
                     found.append(thing)
     return found
 

@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import importlib.machinery
 import linecache
 import os
 import sys
 import traceback
-from types import CodeType
+from types import CodeType, TracebackType
 from typing import Any
 
 from chexpoint.project.script_end import ScriptEnd
@@ -138,6 +139,8 @@ class ScriptMode:
         shell.ast_transformers = []
         # It would put each cell into the user's names.
         shell.history_manager.store_inputs = lambda *_, **__: None
+        # It would read the script to show its lines.
+        shell._format_exception_for_storage = lambda *_, **__: {}
         shell.transform_cell = lambda cell: cell if cell.endswith("\n") else f"{cell}\n"
         shell.compile.cache = self._cache
         shell.compile.ast_parse = self._parse
@@ -162,7 +165,7 @@ class ScriptMode:
 
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """Note the lines of a cell, and return the file it is from; called before `_parse`."""
-        self._source = (transformed_code if raw_code is None else raw_code).removesuffix("\n")
+        self._source = transformed_code if raw_code is None else raw_code
         lines = [f"{line}\n" for line in self._source.split("\n")]
         if self._source == END_QUESTION:
             return _PARAMETERS_FILE
@@ -203,7 +206,7 @@ class ScriptMode:
         except Exception as error:
             if result is not None:
                 result.error_before_exec = error
-            self._shell.showtraceback()
+            self._show_error(error, error.__traceback__)
             return True
         return self._run(code, result)
 
@@ -230,16 +233,15 @@ class ScriptMode:
                 self._publish(EXIT, {"status": 0}, "exit status 0")
                 return False
             result.error_in_exec = error
-            self._shell._showtraceback(SystemExit, error, [f"SystemExit: {error}"])
+            self._show_error(error, None)
             return True
         except BaseException as error:
-            if os.getpid() != pid:
-                with self._world:
-                    traceback.print_exc()
+            # The first entry is this function.
+            behind = error.__traceback__.tb_next if error.__traceback__ else None
+            self._call_hook(error, behind, is_copy=os.getpid() != pid)
             _end_copy(pid, 1)
             result.error_in_exec = error
-            self._shell.showtraceback(running_compiled_code=True)
-            self._call_hook(error)
+            self._show_error(error, behind)
             if not isinstance(error, KeyboardInterrupt):
                 self._finish()
             return True
@@ -256,15 +258,24 @@ class ScriptMode:
             print(error.code, file=sys.stderr)  # noqa: T201 - as Python does
         return 1
 
-    def _call_hook(self, error: BaseException) -> None:
-        """Call what the script has put into ``sys.excepthook``."""
+    def _call_hook(
+        self, error: BaseException, behind: TracebackType | None, *, is_copy: bool
+    ) -> None:
+        """Call what the script has put into ``sys.excepthook``; a forked copy has no other way."""
         with self._world:
-            if sys.excepthook is not sys.__excepthook__:
+            if is_copy or sys.excepthook is not sys.__excepthook__:
                 try:
-                    behind = error.__traceback__.tb_next if error.__traceback__ else None
                     sys.excepthook(type(error), error, behind)
                 except Exception:
                     traceback.print_exc()
+
+    def _show_error(self, error: BaseException, behind: TracebackType | None) -> None:
+        """Show an error as Python does.
+
+        IPython would read the script for it, and make it an input of the cell.
+        """
+        lines = traceback.format_exception(type(error), error, behind)
+        self._shell._showtraceback(type(error), error, [line.removesuffix("\n") for line in lines])
 
     def _finish(self) -> None:
         with self._world:
@@ -301,6 +312,9 @@ def _restore_variables() -> None:
         pairs = (entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
         first = {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
     for name in _FRONT_END_VARIABLES:
-        os.environ.pop(name, None)
+        # Neither way reads the variable, which would make it an input of the cell.
         if name in first:
             os.environ[name] = first[name]
+        else:
+            with contextlib.suppress(KeyError):
+                del os.environ[name]

@@ -27,7 +27,7 @@ class ScriptWorld:
 
         kernel = shell.kernel
         stdout, stderr = _text_file(sys.stdout, "stdout"), _text_file(sys.stderr, "stderr")
-        end.ignore(stdout, stderr)
+        end.ignore(stdout, stderr, stdout.buffer, stderr.buffer)
         self._places: list[tuple[Any, str]] = [
             (sys, "stdout"),
             (sys, "stderr"),

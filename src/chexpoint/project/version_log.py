@@ -100,14 +100,29 @@ class VersionLog:
             )
         version.head = step
 
+    def move(self, place: Step) -> None:
+        """Add what follows to a version that leads to a place where the user is now."""
+        if self._current is None or not _leads_through(self._current, place):
+            self._current = self._version_at(place)
+
+    def _version_at(self, place: Step) -> _Version:
+        """Return the version to go on with at a place that the present one does not lead to."""
+        mine = list(reversed(self._versions.values()))
+        for version in mine:
+            if version.head.is_same_state(place):
+                return version
+        names = [version.name for version in mine if _leads_through(version, place)]
+        if not names and place.parent is not None:
+            recorded = reversed(self._project.versions())
+            names = [version.name for version in recorded if place.node in version.path]
+        return _Version(names[0] if names else self.name or self._unnamed, place)
+
     def _version_after(self, step: Step) -> _Version:
         """Return the version that a step belongs to; history is a path, so it may be a new one."""
-        version = self._current
-        if version is None:
-            version = self._current = _Version(self._unnamed, step.path()[0])
         parent = step.parent or step
-        is_next = version.head.number == parent.number and version.head.node == parent.node
-        if version.ident is None or not (is_next or version.head is parent):
+        self.move(parent)
+        version = self._current = self._current or _Version(self._unnamed, parent)
+        if version.ident is None or not version.head.is_same_state(parent):
             version.ident = self._new_version(version.name, parent)
         self._versions[version.name] = version
         return version
@@ -122,9 +137,14 @@ class VersionLog:
         return self._project.branch(name, path, session=self._session, origin=self._origin)
 
     def _write_waiting(self, step: Step) -> None:
-        cell = self._waiting.pop(step, None)
+        cell = self._waiting.get(step)
         if cell is not None and not step.execution:
             step.execution = self._project.record(cell, session=self._session)
+        self._waiting.pop(step, None)  # not before: there may still be no room for it
+
+
+def _leads_through(version: _Version, place: Step) -> bool:
+    return any(step.is_same_state(place) for step in version.head.path())
 
 
 def path_cell(step: Step) -> PathCell:

@@ -70,8 +70,6 @@ class Layout:
     labels: tuple[Label, ...]
     gap: float
     """From one column to the next."""
-    row: float
-    """From one row to the next, if a cell stands in it."""
     largest: float
     """Radius of the largest disc."""
     has_sources: bool
@@ -135,7 +133,6 @@ def lay_out(tree: ExecutionTree, items: Outline, *, width: float = 960) -> Layou
         spots=spots,
         labels=labels,
         gap=gap,
-        row=row,
         largest=largest,
         has_sources=has_sources,
         width=right + MARGIN,

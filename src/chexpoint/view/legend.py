@@ -11,7 +11,7 @@ from chexpoint.view.layout import LETTER, MARGIN, Layout
 from chexpoint.view.scale import CostScale, colour
 from chexpoint.view.svg import box, cross, diamond, disc, path, wedge, written
 
-_LINE, _SPACE = 22.0, 20.0
+_LINE, _TEXT_LINE, _SPACE = 22.0, 14.0, 20.0
 _SWATCH, _SWATCHES = 13.0, 6
 
 
@@ -59,8 +59,8 @@ def legend(layout: Layout, marks: Marks, width: float) -> tuple[str, float]:
         drawn.append(f'<g transform="translate({x:.0f} {y:.0f})">{entry.sign}')
         drawn.append(written(entry.room + 8, 0, entry.text, "faint") + "</g>")
         x += entry.width + _SPACE
-    for line in textwrap.wrap(marks.note, int((width - 2 * MARGIN) / LETTER)):
-        y += _LINE if line == marks.note[: len(line)] else LETTER * 2
+    for number, line in enumerate(textwrap.wrap(marks.note, int((width - 2 * MARGIN) / LETTER))):
+        y += _TEXT_LINE if number else _LINE
         drawn.append(written(MARGIN, y, line, "faint"))
     return "".join(drawn), y + _LINE / 2 + 6 - layout.height
 

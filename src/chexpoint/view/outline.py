@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from chexpoint.model import ExecutionTree, NodeId, Version
 
@@ -22,7 +22,9 @@ LABELS = 3
 """Labels at one node; more of them are one label that counts them."""
 
 MOST_ITEMS = 700
-MOST_BUNDLES = 40
+
+# Of more bundles than this, those along a run are joined; of still more, marks give way as well.
+_MANY_BUNDLES, _TOO_MANY_BUNDLES = 40, 100
 
 # Runs that are longer than this become chains: the first length that makes the picture fit.
 _RUNS = (10**9, 24, 12, 8, 5, 3, 1)
@@ -89,6 +91,13 @@ def outline(
     return _Builder(tree, frozenset(marked), here).fitting(most_columns)
 
 
+class _Branch(NamedTuple):
+    """Everything from a node on."""
+
+    nodes: list[NodeId]
+    ends: list[Version]
+
+
 class _Builder:
     """Knows what is drawn of a tree, and joins runs until it fits."""
 
@@ -100,7 +109,7 @@ class _Builder:
         failed = {node.id for node in tree.nodes.values() if node.status == "error"}
         self._marked = marked | failed | {here}
         drawn = self._drawn()
-        self._is_whole = len(drawn) == len(tree.nodes)
+        self._branches: dict[NodeId, _Branch] = {}
         self._kept: dict[NodeId | None, tuple[NodeId, ...]] = {}
         self._dropped: dict[NodeId | None, tuple[NodeId, ...]] = {}
         for node in (None, *drawn):
@@ -110,19 +119,15 @@ class _Builder:
                 self._dropped[node] = tuple(n for n in below if n not in drawn)
 
     def fitting(self, most_columns: int) -> Outline:
-        attempts = [(self._marked, False)]
-        if not self._is_whole:
-            attempts.append((self._marked, True))
-        attempts.append((frozenset({self._here}), True))
         items: Outline = ()
-        for marked, is_joined in attempts:
+        for is_joined, bearable in ((False, _MANY_BUNDLES), (True, _TOO_MANY_BUNDLES)):
             for longest in _RUNS:
-                items = self._items(longest, marked, is_joined)
-                if _fits(items, most_columns):
+                items = self._items(longest, self._marked, is_joined)
+                if _is_few(items, _MANY_BUNDLES) and _is_narrow(items, most_columns):
                     return items
-            if _fits(items, len(items)):
-                return items
-        return items
+            if _is_few(items, bearable):
+                return items  # all is joined that can be, so it is as wide as it must be
+        return self._items(1, frozenset({self._here}), True)
 
     def _below(self, node: NodeId | None) -> tuple[NodeId, ...]:
         return self._first if node is None else self._tree.children(node)
@@ -211,17 +216,25 @@ class _Builder:
             and (is_joined or node not in self._dropped)
         )
 
+    def _whole(self, top: NodeId) -> _Branch:
+        """Return a branch that is not drawn; found once, since bundles are made several times."""
+        if top not in self._branches:
+            nodes = [top]
+            for node in nodes:  # which grows meanwhile
+                nodes += self._tree.children(node)
+            ends = [version for node in nodes for version in self._ends.get(node, ())]
+            self._branches[top] = _Branch(nodes, ends)
+        return self._branches[top]
+
     def _bundle(self, parent: int, items: list[Item]) -> Item:
         """Return the item of all that is not drawn at another one."""
         nodes: list[NodeId] = []
-        waiting = [
-            node for at in (items[parent].nodes or (None,)) for node in self._dropped.get(at, ())
-        ]
-        while waiting:
-            node = waiting.pop()
-            nodes.append(node)
-            waiting += self._tree.children(node)
-        ends = [version for node in nodes for version in self._ends.get(node, ())]
+        ends: list[Version] = []
+        for at in items[parent].nodes or (None,):
+            for node in self._dropped.get(at, ()):
+                below = self._whole(node)
+                nodes += below.nodes
+                ends += below.ends
         ends.sort(key=lambda version: version.created, reverse=True)
         return Item(
             kind="bundle",
@@ -232,9 +245,10 @@ class _Builder:
         )
 
 
-def _fits(items: Outline, most_columns: int) -> bool:
-    return (
-        len(items) <= MOST_ITEMS
-        and max(item.column for item in items) <= most_columns
-        and sum(item.kind == "bundle" for item in items) <= MOST_BUNDLES
-    )
+def _is_few(items: Outline, most_bundles: int) -> bool:
+    bundles = sum(item.kind == "bundle" for item in items)
+    return len(items) <= MOST_ITEMS and bundles <= most_bundles
+
+
+def _is_narrow(items: Outline, most_columns: int) -> bool:
+    return max(item.column for item in items) <= most_columns

@@ -44,7 +44,8 @@ _SOFT = "rgba(127, 127, 127, {})"
 
 PAGE_RULES = f"""
 .chex-view {{ color: var(--jp-content-font-color1, inherit); }}
-.chex-view table {{ border-collapse: collapse; font-size: 13px; margin: 0; table-layout: auto; }}
+.chex-view table {{ border-collapse: collapse; font-size: 13px; margin: 0; table-layout: auto;
+  color: inherit; }}
 .chex-view th, .chex-view td {{ text-align: left; vertical-align: top; padding: 3px 12px 3px 4px;
   background: none; color: inherit; border: none;
   border-bottom: 1px solid {_SOFT.format(0.35)}; }}

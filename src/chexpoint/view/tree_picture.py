@@ -213,7 +213,9 @@ class _Picture:
             around = box(x, y, _CHAIN + 5, 19, "ring", 9.5) if is_chain else ""
             signs += around or disc(x, y, radius + 3, "ring")
         if any(self._tree.nodes[node].status == "error" for node in nodes):
-            signs += path("cross", cross(x, y, max(radius * 0.8, 4)))
+            # Beside the number of a chain, which must stay readable.
+            aside = _CHAIN / 2 if spot.item.kind == "chain" else 0.0
+            signs += path("cross", cross(x + aside, y - aside * 0.8, max(radius * 0.8 - aside, 4)))
         if self._here in nodes:
             signs += path("here", diamond(x, y, radius + 6))
         return signs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -40,6 +41,18 @@ def test_the_tree_is_text_by_default(capsys: pytest.CaptureFixture[str]) -> None
     assert "(tuned) x = np.arange(20) …" in lines[2]
     assert "(base, base@1) x = np.arange(10) …" in lines[3]
     assert "6 cells, 3 versions" in lines
+
+
+@pytest.mark.usefixtures("project")
+def test_a_terminal_without_the_signs_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", written)
+    assert run() == 0
+    written.seek(0)
+    lines = written.read().split("\n")
+    assert lines[0] == "o    fresh interpreter"
+    assert lines[2].startswith("+-*  ")
+    assert lines[2].endswith("(tuned) x = np.arange(20) ~")
 
 
 def test_json_is_a_tree_file(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

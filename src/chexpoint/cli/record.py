@@ -1,0 +1,373 @@
+"""``chex record``: run notebooks and scripts from top to bottom, and record them as versions."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chexpoint.cli.command import add_json_option
+from chexpoint.cli.picture_files import print_text
+from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.model import ExecutionTree, format_seconds
+
+if TYPE_CHECKING:
+    from chexpoint.project import Batch, CellRun, SourceFile, VersionRun, VersionTask
+
+EXIT_INTERRUPTED = 130
+
+_LONGEST_MESSAGE = 300
+
+Watch = Callable[["VersionTask", int, int], None]
+"""Called before each cell and after the last one of a version: cells that have run, and all."""
+
+
+class RecordCommand:
+    """Run files in a headless engine."""
+
+    name = "record"
+    summary = "run notebooks and scripts from top to bottom, and record them as versions"
+    example = (
+        "  chex record analysis.ipynb\n"
+        "  chex record train.py --name baseline\n"
+        "  chex record train.py -p lr=0.1,0.01 -p depth=2:6      10 versions\n"
+        "  chex record train.py -- --epochs 3                    arguments for the script\n\n"
+        "Cells run in the project folder, those of a notebook in its own. A value is a number,\n"
+        "True, False, None, a list or dictionary in JSON, or else a text. Put quotes around a\n"
+        "text that has a comma in it, or looks like a range: -p 'when=\"12:30\"'."
+    )
+
+    def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add the files, the parameters, and where to record."""
+        parser.add_argument(
+            "files", metavar="FILE", nargs="+", help="notebooks (.ipynb) and scripts (.py)"
+        )
+        parser.add_argument(
+            "--name", metavar="NAME", help="what to call the version; by default, as the file"
+        )
+        parser.add_argument(
+            "-p",
+            dest="parameters",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="set a parameter, as papermill does; with several values, VALUE,VALUE or the "
+            "whole numbers FIRST:LAST, there is a version for each; may be given again",
+        )
+        parser.add_argument(
+            "--project",
+            metavar="DIR",
+            help="where to record and to run; by default, the folder of each file",
+        )
+        parser.add_argument(
+            "--timeout", metavar="SECONDS", type=_seconds, help="how long a cell may take"
+        )
+        parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+        add_json_option(parser)
+        _leave_arguments(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Record all versions; return 0 only if each of them has succeeded."""
+        from chexpoint.project import combinations, plan_versions
+
+        choices = combinations(args.parameters)
+        if args.project is not None and not Path(args.project).is_dir():
+            raise InvalidValue(f"no folder {args.project}")
+        report = Report(is_quiet=args.quiet or args.json)
+        files = list(_readable(args.files, report))
+        for file in files:
+            if args.arguments and file.kind != "script":
+                raise InvalidValue(f"{file.path} is no script: it takes no arguments after --")
+        tasks = plan_versions(
+            files,
+            choices,
+            name=args.name,
+            folder=args.project,
+            arguments=tuple(args.arguments),
+        )
+        with _progress(tasks, is_shown=not args.quiet) as watch:
+            record_all(tasks, report, watch, timeout_s=args.timeout)
+        if args.json:
+            print(json.dumps(report.to_json()))
+        else:
+            report.summarize()
+        return report.exit_code
+
+
+class Report:
+    """What came of all versions: kept, and told line by line."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
+        self._started = time.perf_counter()
+        self.versions: list[VersionRun] = []
+        self.unread: list[tuple[str, str]] = []
+        """Files that could not be read, and why not."""
+        self.exit_code = 0
+
+    def file_failed(self, file: str, error: InvalidValue) -> None:
+        self.unread.append((file, str(error)))
+        self.fail(str(error))
+
+    def fail(self, message: str, exit_code: int = 1) -> None:
+        """Tell of a failure."""
+        self.exit_code = max(self.exit_code, exit_code)
+        self.warn(message)
+
+    def warn(self, message: str) -> None:
+        print(f"chex: {_one_line(message)}", file=sys.stderr)
+
+    def recorded(self, run: VersionRun) -> None:
+        """Tell of a version."""
+        self.versions.append(run)
+        if run.number is None and run.status == "ok":
+            self.warn(f"{run.task.file.path}: no code cells, so there is nothing to record")
+            return
+        if run.status == "error":
+            self.fail(failure_line(run))
+        if not self._is_quiet:
+            print_text(version_line(run))
+
+    def summarize(self) -> None:
+        """Tell how much was recorded."""
+        if self._is_quiet:
+            return
+        recorded = [run for run in self.versions if run.number is not None]
+        print_text(
+            f"{_count(len(recorded), 'version')} recorded: "
+            f"{_count(sum(len(run.cells) for run in recorded), 'cell')} "
+            f"in {format_seconds(time.perf_counter() - self._started)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        labels = _labels(self.versions)
+        return {
+            "versions": [_version_json(run, labels) for run in self.versions],
+            "unread": [{"file": file, "error": error} for file, error in self.unread],
+            "cells": sum(len(run.cells) for run in self.versions),
+            "seconds": time.perf_counter() - self._started,
+        }
+
+
+def record_all(
+    tasks: Sequence[VersionTask], report: Report, watch: Watch, *, timeout_s: float | None = None
+) -> None:
+    """Record versions until all are done, or the user interrupts it, or none can be recorded."""
+    from chexpoint.project import Batch
+
+    warned: set[Path] = set()
+    with Batch(timeout_s=timeout_s) as batch, _interrupting(batch):
+        for task in tasks:
+            if batch.is_interrupted:
+                break
+            if task.file.path not in warned and (names := task.overridden()):
+                warned.add(task.file.path)
+                report.warn(_about_overridden(task, names))
+            try:
+                run = batch.record(task, lambda done, all_: watch(task, done, all_))  # noqa: B023
+            except (ChexError, OSError) as error:
+                report.fail(str(error), getattr(error, "exit_code", 1))
+                break
+            report.recorded(run)
+        if batch.is_interrupted:
+            report.fail("interrupted", EXIT_INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _interrupting(batch: Batch) -> Iterator[None]:
+    """Let Ctrl-C interrupt the running cell, and a second one everything."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        if batch.is_interrupted:
+            raise KeyboardInterrupt
+        batch.interrupt()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        batch.kill()
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _readable(names: Sequence[str], report: Report) -> Iterator[SourceFile]:
+    from chexpoint.project import read_source
+
+    for name in names:
+        try:
+            yield read_source(name)
+        except InvalidValue as error:
+            report.file_failed(name, error)
+
+
+# ---------------------------------------------------------------- options
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time in seconds")
+    return seconds
+
+
+def _leave_arguments(parser: argparse.ArgumentParser) -> None:
+    """Have the words after ``--`` left for the script: argparse would take them for files."""
+    parse = parser.parse_known_args
+
+    def parse_known_args(
+        args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        at = words.index("--") if "--" in words else len(words)
+        found, rest = parse(words[:at], namespace)
+        found.arguments = words[at + 1 :]
+        return found, rest
+
+    parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
+
+
+# ---------------------------------------------------------------- words
+
+
+def version_line(run: VersionRun) -> str:
+    """Return what is said of a version that was recorded."""
+    cells = _count(len(run.cells), "cell")
+    end = {"ok": "", "error": ", the last one failed", "interrupted": ", interrupted"}[run.status]
+    return f"{run.task.name}: {cells} in {format_seconds(run.seconds)}{end}"
+
+
+def failure_line(run: VersionRun) -> str:
+    """Return which cell of a version failed, and how."""
+    last = run.cells[-1]
+    return f"{_where(run, last)}: {_error_text(last)}"
+
+
+def _where(run: VersionRun, last: CellRun) -> str:
+    file, cell = run.task.file.path, last.cell
+    which = f"cell {cell.number}" if cell.number is not None else f"the {cell.kind} cell"
+    line = _line_of_error(last, file.name) if cell.line is not None else None
+    versions = f" of {run.task.name}" if run.task.parameters else ""
+    return f"{file}{'' if line is None else f':{line}'}: {which}{versions}"
+
+
+def _line_of_error(run: CellRun, name: str) -> int | None:
+    """Return the line of a script that an error comes from, else where its cell begins."""
+    text = "\n".join(run.error.traceback) if run.error is not None else ""
+    found = re.findall(rf'File "[^"\n]*{re.escape(name)}", line (\d+)', text)
+    return int(found[-1]) if found else run.cell.line
+
+
+def _error_text(run: CellRun) -> str:
+    if run.error is None:
+        return ""
+    return _one_line(f"{run.error.ename}: {run.error.evalue}".removesuffix(": "))
+
+
+def _about_overridden(task: VersionTask, names: Sequence[str]) -> str:
+    how = '"# parameters" above it' if task.file.kind == "script" else "the tag parameters"
+    return (
+        f"{task.file.path}: {', '.join(names)} is set to something else after -p has set it; "
+        f"mark the cell with the default, with {how}, and -p comes after it"
+    )
+
+
+def _one_line(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _labels(runs: Sequence[VersionRun]) -> dict[tuple[Path, str, int], str]:
+    """Return how versions are called now, by their folder, name and number."""
+    from chexpoint.project import Project
+
+    labels = {}
+    for folder in {run.task.folder for run in runs}:
+        versions = Project.at(folder).versions()
+        for version, label in ExecutionTree((), versions).labels.items():
+            labels[folder, version.name, version.number] = label
+    return labels
+
+
+def _version_json(run: VersionRun, labels: dict[tuple[Path, str, int], str]) -> dict[str, Any]:
+    task = run.task
+    return {
+        "name": task.name,
+        "label": labels.get((task.folder, task.name, run.number or 0)),
+        "file": str(task.file.path),
+        "parameters": {each.name: _json_value(each.value) for each in task.parameters},
+        "status": run.status,
+        "seconds": run.seconds,
+        "project": str(task.folder),
+        "cells": [
+            {
+                "number": each.cell.number,
+                "kind": each.cell.kind,
+                "line": each.cell.line,
+                "node": each.node,
+                "seconds": each.seconds,
+                "status": each.status,
+                "error": _error_text(each) or None,
+            }
+            for each in run.cells
+        ],
+    }
+
+
+def _json_value(value: Any) -> Any:
+    # JSON has no such numbers.
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------- progress
+
+
+@contextlib.contextmanager
+def _progress(tasks: Sequence[VersionTask], *, is_shown: bool) -> Iterator[Watch]:
+    """Show a bar for all cells and one for those of a version, if there is a terminal."""
+    if not is_shown or not tasks or not sys.stderr.isatty():
+        yield lambda task, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    name = TextColumn("{task.description}", markup=False)
+    bars = Progress(
+        *(name, BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn()),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with bars:
+        whole = bars.add_task("all", total=sum(len(task.cells()) for task in tasks))
+        part = bars.add_task("starting")
+        before = {
+            id(task): sum(len(t.cells()) for t in tasks[:at]) for at, task in enumerate(tasks)
+        }
+
+        def watch(task: VersionTask, done: int, total: int) -> None:
+            bars.update(part, description=task.name, completed=done, total=total)
+            bars.update(whole, completed=before[id(task)] + done)
+
+        yield watch
