@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "load_ipython_extension"]
+__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
@@ -17,3 +17,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from chexpoint import magics
 
     magics.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Stop recording in a kernel that is not CHEX's; ``%unload_ext chexpoint`` calls this."""
+    from chexpoint import magics
+
+    magics.unload_ipython_extension(shell)

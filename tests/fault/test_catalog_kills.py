@@ -271,14 +271,14 @@ def prepare(folder):
     shutil.copyfile(golden, folder / ".chex" / "catalog.sqlite")
 
 def do(folder):
-    assert len(Project.at(folder).tree()) == 9
+    assert len(Project.at(folder).tree()) == 10
 
 def check(project, is_through):
-    assert len(project.tree()) == 9
-    assert len(project.nodes()) == 9
+    assert len(project.tree()) == 10
+    assert len(project.nodes()) == 10
     assert len(project.way_to("dddd")) == 4
     project.record(cell("a", 1), session="a")
-    assert len(project.tree()) == 10
+    assert len(project.tree()) == 11
 """
 
 KEPT_FILE = """

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.support.kernels import Kernel
@@ -35,7 +35,7 @@ _EXAMPLES = int(os.environ.get("CHEX_EXAMPLES", "0"))
 DUMP = '''
 import os, random, sys, types
 def dump(names):
-    seen = {}
+    seen, alive = {}, []
     def canon(value):
         if value is None or isinstance(value, (bool, int, float, str, bytes)):
             return repr(value)
@@ -48,6 +48,7 @@ def dump(names):
         if id(value) in seen:
             return ["seen", seen[id(value)]]
         seen[id(value)] = len(seen)
+        alive.append(value)  # or another object may get its id
         if isinstance(value, (list, tuple)):
             return [type(value).__name__, [canon(each) for each in value]]
         if isinstance(value, dict):
@@ -355,6 +356,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate,),
 )
 @given(scenarios)
 def test_run_all_is_as_if_every_cell_had_been_run(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import print_text
-from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.errors import CatalogError, EngineError, InvalidValue
 from chexpoint.model import ExecutionTree, format_seconds
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ class RecordCommand:
         choices = combinations(args.parameters)
         if args.project is not None and not Path(args.project).is_dir():
             raise InvalidValue(f"no folder {args.project}")
+        if args.name is not None and len(args.files) > 1:
+            raise InvalidValue(
+                f"--name {args.name} is for one file, and there are {len(args.files)}: record them "
+                "one by one, or leave it out, and they are called after their files"
+            )
         report = Report(is_quiet=args.quiet or args.json)
         files = list(_readable(args.files, report))
         for file in files:
@@ -94,8 +99,11 @@ class RecordCommand:
             folder=args.project,
             arguments=tuple(args.arguments),
         )
-        with _progress(tasks, is_shown=not args.quiet) as watch:
-            record_all(tasks, report, watch, timeout_s=args.timeout)
+        try:
+            with _progress(tasks, is_shown=not args.quiet) as watch:
+                record_all(tasks, report, watch, timeout_s=args.timeout)
+        except EngineError as error:
+            report.fail(str(error))
         if args.json:
             print(json.dumps(report.to_json()))
         else:
@@ -162,25 +170,32 @@ class Report:
 def record_all(
     tasks: Sequence[VersionTask], report: Report, watch: Watch, *, timeout_s: float | None = None
 ) -> None:
-    """Record versions until all are done, or the user interrupts it, or none can be recorded."""
+    """Record versions until all are done, or the user interrupts it.
+
+    What a project folder has no room for is told once, and its other versions are left out.
+    """
     from chexpoint.project import Batch
 
     warned: set[Path] = set()
+    unusable: set[Path] = set()
     with Batch(timeout_s=timeout_s) as batch, _interrupting(batch):
         for task in tasks:
             if batch.is_interrupted:
                 break
+            if task.folder in unusable:
+                continue
             if task.file.path not in warned and (names := task.overridden()):
                 warned.add(task.file.path)
                 report.warn(_about_overridden(task, names))
             try:
                 run = batch.record(task, lambda done, all_: watch(task, done, all_))  # noqa: B023
-            except (ChexError, OSError) as error:
-                report.fail(str(error), getattr(error, "exit_code", 1))
-                break
+            except CatalogError as error:
+                report.fail(str(error))
+                unusable.add(task.folder)
+                continue
             report.recorded(run)
-        if batch.is_interrupted:
-            report.fail("interrupted", EXIT_INTERRUPTED)
+    if batch.is_interrupted:
+        report.fail("interrupted", EXIT_INTERRUPTED)
 
 
 @contextlib.contextmanager
@@ -239,7 +254,9 @@ def _leave_arguments(parser: argparse.ArgumentParser) -> None:
         at = words.index("--") if "--" in words else len(words)
         found, rest = parse(words[:at], namespace)
         found.arguments = words[at + 1 :]
-        return found, rest
+        # It stops taking files at the first option.
+        found.files += [word for word in rest if not word.startswith("-")]
+        return found, [word for word in rest if word.startswith("-")]
 
     parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
 
@@ -367,7 +384,9 @@ def _progress(tasks: Sequence[VersionTask], *, is_shown: bool) -> Iterator[Watch
         }
 
         def watch(task: VersionTask, done: int, total: int) -> None:
-            bars.update(part, description=task.name, completed=done, total=total)
+            if done == 0:
+                bars.reset(part, description=task.name, total=total)
+            bars.update(part, completed=done)
             bars.update(whole, completed=before[id(task)] + done)
 
         yield watch

@@ -304,7 +304,7 @@ class _Reply:
             )
         return CellResult(
             status=reply["status"],
-            execution_count=reply.get("execution_count"),
+            execution_count=reply.get("execution_count") or None,  # 0: it never ran
             outputs=self._collector.outputs,
             seconds=seconds,
             error=error,

@@ -103,6 +103,7 @@ class Auditor:
         self._endings: deque[_Ending] = deque()
         self._audited: deque[Audited] = deque()
         self._listeners: list[Listener] = []
+        self._own_files: frozenset[str] = frozenset()
         self._is_aside = False
         self._has_rung = False
         threading.Thread(target=self._clerk, name="chex-clerk", daemon=True).start()
@@ -123,6 +124,8 @@ class Auditor:
     ) -> None:
         """A fresh worker has started; ``listener`` is that of its filter, if it has one."""
         self.mechanism = mechanism
+        ignored = tuple(ignored)
+        self._own_files = frozenset(os.path.realpath(path) for path in ignored)
         receiver = Listener(listener) if listener is not None else None
         if receiver is not None:
             self._listeners.append(receiver)
@@ -195,9 +198,10 @@ class Auditor:
     def _drain(self) -> None:
         while self._inbox:
             try:
-                self._inbox.popleft()()
+                self._inbox[0]()
             except Exception as error:  # whatever is wrong, the worker must not hang
                 self._failed(error)
+            self._inbox.popleft()  # only now: `is_busy` must not miss what is being done
 
     def _become(self, pid: int, step: Step) -> None:
         self._flush()
@@ -250,7 +254,8 @@ class Auditor:
         try:
             for name in os.listdir(f"/proc/{pid}/fd"):
                 path = os.readlink(f"/proc/{pid}/fd/{name}")
-                if path.startswith("/") and not path.startswith(_NOT_FILES):
+                is_file = path.startswith("/") and not path.startswith(_NOT_FILES)
+                if is_file and path not in self._own_files:
                     with open(f"/proc/{pid}/fdinfo/{name}", "rb") as file:
                         flags = int(file.read().split(b"flags:", 1)[1].split(None, 1)[0], 8)
                     found[path] = found.get(path, False) or bool(flags & os.O_ACCMODE)

@@ -18,6 +18,7 @@ from chexpoint.lineage.digest import digest
 from chexpoint.model import Digest
 
 _OWN_MAGICS = "chex_"
+_OWN_EXTENSION = "chexpoint"
 # Only these have a body that is surely Python for the user's namespace; so have those of CHEX.
 _PYTHON_MAGICS = frozenset({"capture", "debug", "prun", "time", "timeit"})
 # Records its body, and so is the same cell as the body alone.
@@ -107,7 +108,11 @@ def _cell_magic(body: list[ast.stmt]) -> tuple[str, str, str] | None:
 def _is_own_line_magic(statement: ast.stmt) -> bool:
     """Return whether a statement is a line magic of CHEX; they leave the state alone."""
     args = _shell_call(statement, "run_line_magic")
-    return args is not None and len(args) == 2 and args[0].startswith(_OWN_MAGICS)
+    if args is None or len(args) != 2:
+        return False
+    name, line = args
+    is_loading = name in {"load_ext", "reload_ext"} and line.strip() == _OWN_EXTENSION
+    return is_loading or name.startswith(_OWN_MAGICS)
 
 
 def _shell_call(statement: ast.stmt, method: str) -> list[str] | None:

@@ -25,6 +25,7 @@ SESSION_VARIABLES = frozenset(
         "DISPLAY",
         "HOSTNAME",
         "INVOCATION_ID",
+        "IPYKERNEL_CELL_NAME",
         "JOURNAL_STREAM",
         "LINES",
         "LS_COLORS",

@@ -205,3 +205,11 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         shell.register_magics(magics)
     shell.set_hook("complete_command", checkpoints.complete_checkpoint, re_key=_CHECKPOINTS)
     shell.set_hook("complete_command", looking.complete_version, re_key=_VERSIONS)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Stop recording in a kernel that is not CHEX's; the magics stay."""
+    if not EngineAccess(shell).is_here:
+        from chexpoint.magics.plain_recording import plain_recording
+
+        plain_recording(shell).close()

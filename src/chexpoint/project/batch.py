@@ -14,12 +14,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self
 
 from chexpoint.engine import Engine
-from chexpoint.errors import EngineClosed, EngineError, EngineTimeout
+from chexpoint.errors import EngineClosed, EngineError, EngineTimeout, WorkerDied
 from chexpoint.model import (
     ROOT,
     CellError,
@@ -97,6 +97,8 @@ class Batch:
 
     def close(self) -> None:
         """End the engine."""
+        if self._catalog is not None:
+            self._catalog.close()
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
@@ -193,8 +195,8 @@ class Batch:
         started = time.perf_counter()
         try:
             result = self._result(cell.source)
-            if result.execution_count is None or self._engine is None:
-                return result, None  # its process has died
+            if _has_died(result) or self._engine is None:
+                return result, None
             return result, writer.follow(self._engine.lineage)
         except EngineError as problem:
             self.kill()
@@ -212,15 +214,27 @@ class Batch:
     def _told(self, result: CellResult) -> CellError | None:
         """Return the error of a cell, in words that say what happened."""
         error = result.error
+        if error is None:
+            return None
         is_late = self._timeout_s is not None and result.seconds >= self._timeout_s
-        if error is None or error.ename != "KeyboardInterrupt" or not is_late:
-            return error
-        limit = format_seconds(self._timeout_s or 0)
-        return CellError(
-            ename=EngineTimeout.__name__,
-            evalue=f"the cell did not end in {limit} and was interrupted",
-            traceback=error.traceback,
-        )
+        if is_late and (_has_died(result) or error.ename == "KeyboardInterrupt"):
+            how = "nor when it was interrupted" if _has_died(result) else "and was interrupted"
+            told = f"the cell did not end in {format_seconds(self._timeout_s or 0)}, {how}"
+            return replace(error, ename=EngineTimeout.__name__, evalue=told)
+        if _has_died(result) and self._has_ended():
+            told = "the cell has ended the process that runs the cells"
+            return replace(error, ename=WorkerDied.__name__, evalue=told)
+        if _has_died(result):
+            # What follows is about how to go on, which this version will not.
+            return replace(error, evalue=error.evalue.split(". ")[0])
+        return error
+
+    def _has_ended(self) -> bool:
+        if self._engine is not None:
+            with contextlib.suppress(EngineError):
+                self._engine.status()
+                return False
+        return True
 
     def _needs_end(self) -> bool:
         with contextlib.suppress(EngineError):
@@ -269,6 +283,11 @@ def _shown(outputs: list[Output] | tuple[Output, ...], kind: str) -> object | No
             found: object = output["data"][kind]
             return found
     return None
+
+
+def _has_died(result: CellResult) -> bool:
+    """Return whether the worker gave no answer; cells that it has run are counted from 1."""
+    return result.error is not None and not result.execution_count
 
 
 def _failure(problem: EngineError, seconds: Seconds) -> CellResult:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chexpoint.errors import InvalidValue
 from chexpoint.project.journal import version_name
 from chexpoint.project.names import LONGEST_NAME, check_version_name
 from chexpoint.project.parameters import Parameter, parameters_source
@@ -88,15 +87,10 @@ def plan_versions(
     Raises
     ------
     InvalidValue
-        If several files would get the same name, or a version cannot have it.
+        If a version cannot have that name.
     """
     if name is not None:
         check_version_name(name)
-    if name is not None and len(files) > 1:
-        raise InvalidValue(
-            f"--name {name} would name {len(files)} files alike: record them one by one, or leave"
-            " it out, and they are called after their files"
-        )
     tasks = []
     for file in files:
         home = os.path.realpath(file.path.parent if folder is None else folder)

@@ -12,6 +12,7 @@ import builtins
 import codecs
 import getpass
 import io
+import signal
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -50,11 +51,13 @@ class ScriptWorld:
             None,
         ]
         self._policy: Any = asyncio.DefaultEventLoopPolicy()
+        self._on_interrupt: Any = signal.default_int_handler
         self._loop: Any = None
         self._hooks: Any = None
 
     def __enter__(self) -> None:
         self._swap()
+        self._swap_handler()
         self._swap_policy()
         self._loop = asyncio._get_running_loop()
         self._hooks = sys.get_asyncgen_hooks()
@@ -65,6 +68,7 @@ class ScriptWorld:
         sys.set_asyncgen_hooks(*self._hooks)
         asyncio._set_running_loop(self._loop)
         self._swap_policy()
+        self._swap_handler()
         self._swap()
 
     def _swap(self) -> None:
@@ -72,6 +76,10 @@ class ScriptWorld:
             value = getattr(holder, name)
             setattr(holder, name, self._values[at])
             self._values[at] = value
+
+    def _swap_handler(self) -> None:
+        """Change what an interrupt does; IPython sets it before each cell."""
+        self._on_interrupt = signal.signal(signal.SIGINT, self._on_interrupt)
 
     def _swap_policy(self) -> None:
         policy = asyncio.get_event_loop_policy()

@@ -360,6 +360,29 @@ def test_a_version_that_does_not_begin_at_the_root_gets_the_way_there(project: P
         project.way_to("lost")
 
 
+def test_a_version_whose_cells_did_not_follow_each_other_gets_the_way_that_did(
+    project: Project,
+) -> None:
+    record(project, cell("aaaa", count=1, audit=CLOCK), taint="t1")
+    version = project.new_version("a", session="s")
+    record(project, cell("aaaa", count=2, audit=CLOCK, number=1), taint="t2", version=version)
+    record(
+        project,
+        cell("bbbb", "aaaa", count=3, number=2),
+        taint="t1",
+        parent_taint="t1",
+        version=version,
+    )
+    assert counts(project.cells(project.version("a"))) == [2, 3]
+    assert counts(project.way_to("a")) == counts(project.way_to("bbbb")) == [1, 3]
+
+
+def test_a_first_cell_after_an_unknown_state_has_no_way(project: Project) -> None:
+    record(project, cell("aaaa"), taint="t", parent_taint="t")
+    with pytest.raises(InvalidValue, match="not recorded completely"):
+        project.way_to("aaaa")
+
+
 def test_a_version_is_meant_before_a_node(project: Project) -> None:
     version = project.new_version("bbbb", session="s")
     record(project, cell("aaaa"), version=version)
