@@ -162,7 +162,7 @@ def clock(*, is_late: bool) -> Iterator[None]:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
-    before=st.lists(PLAIN_ACTS, max_size=3),
+    before=st.lists(ACTS, max_size=4),
     names=st.lists(st.sampled_from(READ), min_size=3, unique=True),
     rounds=st.lists(st.lists(ACTS, max_size=3), min_size=1, max_size=4),
     is_late=st.booleans(),

@@ -39,6 +39,14 @@ class Follower(Keeper):
         self._agains = 0
         self._way_cells, self._way_s = 0, 0.0
 
+    def _enqueue(self, ask: Ask) -> None:
+        is_again = isinstance(self.doing, Running) and self.doing.request.kind == "again"
+        if ask.from_cell and is_again:
+            # The cell is only to bring back a state: what it asks for was done when it ran first.
+            self._do(ev.Answer(ask, {"accepted": True}))
+        else:
+            super()._enqueue(ask)
+
     def _must_look(self, request: Request, cell: CellText) -> bool:
         """Return whether it has to be found out if a cell must be run."""
         if not cell.is_reusable or request.seq in self._looked:

@@ -6,10 +6,12 @@ the effects and the hints of a `CellAudit`.  Paths are real paths until then.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from chexpoint.lineage.fingerprint import Reading, Signature
+from chexpoint.lineage.mounts import Link
 from chexpoint.lineage.places import Places, without_lots
 from chexpoint.lineage.processes import WORKER
 from chexpoint.lineage.trail import Step
@@ -55,6 +57,8 @@ class CellLog:
         self.moved: set[str] = set()
         """New names of files that were there before the cell: reading them is no reading of one's
         own."""
+        self.links: set[Link] = set()
+        """Those that led to files."""
         self.notes: list[Note] = []
         self.outcomes: dict[str, Outcome] = {}
         self.peers: dict[str, str] = {}
@@ -105,6 +109,11 @@ class CellLog:
         """Note that a path is about to change."""
         self.writes.setdefault(path, before)
         self.notes.append((process, op, path, None))
+
+    def followed(self, process: str, link: Link, word: Digest) -> None:
+        """Note that a link led to a file."""
+        self.links.add(link)
+        self.notes.append((process, "follow", os.fsdecode(link[0]), Reading(None, word)))
 
     def did(self, process: str, op: str, what: str) -> None:
         self.notes.append((process, op, what, None))

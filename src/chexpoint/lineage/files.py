@@ -18,6 +18,7 @@ from chexpoint.lineage.fingerprint import (
     Job,
     Reading,
     Signature,
+    link_word,
     signature_of,
     size_word,
     special_word,
@@ -75,6 +76,8 @@ class Files(Reads):
     ) -> Job | None:
         """Note that a path is about to be opened for writing, or to be created."""
         for _ in range(MAX_LINKS):
+            if folder.links:
+                self.note_links(who, folder)
             if self.is_elsewhere(folder, name, changes=True):
                 return None
             raw = folder.prefix + name
@@ -324,8 +327,11 @@ class Files(Reads):
             if before is None:
                 log.outcomes[path] = Outcome("folder")
         else:
-            is_link = stat.S_ISLNK(info.st_mode)
-            word = "link" if is_link else special_word(info.st_mode)
+            word = special_word(info.st_mode)
+            if stat.S_ISLNK(info.st_mode):
+                word = "link"
+                with contextlib.suppress(OSError):
+                    word = link_word(os.readlink(os.fsencode(path)), self.places)
             log.outcomes[path] = Outcome("written", Reading(signature, word))
 
 

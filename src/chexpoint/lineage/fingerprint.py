@@ -19,7 +19,7 @@ from collections.abc import Callable
 import xxhash
 
 from chexpoint.lineage.digest import digest
-from chexpoint.lineage.places import listed_names
+from chexpoint.lineage.places import Places, listed_names
 from chexpoint.model import Digest
 
 Signature = tuple[int, int, int, int, int]
@@ -238,6 +238,11 @@ def special_word(mode: int) -> Digest:
     if stat.S_ISFIFO(mode):
         return "fifo"
     return "socket" if stat.S_ISSOCK(mode) else "device"
+
+
+def link_word(target: bytes, places: Places) -> Digest:
+    """Return what stands for a link: where it leads, whoever has made it, and where."""
+    return "link:" + digest("link", places.normalise(os.fsdecode(target)))
 
 
 def _other_than_file(path: bytes) -> Digest:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
-from chexpoint.lineage.mounts import FarMounts, resolve
+from chexpoint.lineage.mounts import FarMounts, Link, resolve
 from chexpoint.lineage.places import Kind, Places
 
 _MOST = 50_000
@@ -14,18 +15,24 @@ _MOST = 50_000
 class Folder:
     """One folder, by its real path."""
 
-    __slots__ = ("far", "kind", "path", "prefix")
+    __slots__ = ("far", "kind", "links", "path", "prefix")
 
-    def __init__(self, real: bytes, kind: Kind, far: bytes) -> None:
+    def __init__(self, real: bytes, kind: Kind, far: bytes, links: Sequence[Link] = ()) -> None:
         self.prefix = real if real.endswith(b"/") else real + b"/"
         self.path = os.fsdecode(real)
         self.kind = kind
         self.far = far
         """The mount point of the far file system it is on, if it is on one."""
+        self.links = links
+        """Those that led to it."""
 
     def text(self, name: bytes) -> str:
         """Return the path of an entry."""
         return os.fsdecode(self.prefix + name)
+
+    def found_by(self, links: Sequence[Link]) -> Folder:
+        """Return the same folder, to which other links have led."""
+        return Folder(self.prefix[:-1] or b"/", self.kind, self.far, links)
 
 
 class Folders:
@@ -68,29 +75,33 @@ class Folders:
                 return None
         else:
             return None  # a link
-        return Folder(at, self._places.kind_below(parent.kind, os.fsdecode(at)), b"")
+        kind = self._places.kind_below(parent.kind, os.fsdecode(at))
+        return Folder(at, kind, b"", parent.links)
 
     def _resolved(self, raw: bytes) -> Folder:
         far = self._far.points
-        real, is_far = resolve(raw, far)
+        links: list[Link] = []
+        real, is_far = resolve(raw, far, links)
         mount = b""
         if is_far:
             mount = max((m for m in far if real == m or real.startswith(m + b"/")), key=len)
-        return Folder(real, self._places.kind(os.fsdecode(real)), mount)
+        return Folder(real, self._places.kind(os.fsdecode(real)), mount, links)
 
     def split(self, raw: bytes) -> tuple[Folder, bytes]:
         """Return the folder of an absolute path, and the name in it."""
         head, _, name = raw.rpartition(b"/")
         if name in {b"", b".", b".."}:
-            real = self.find(raw).prefix[:-1]
-            head, _, name = real.rpartition(b"/")
+            found = self.find(raw)
+            head, _, name = found.prefix[:-1].rpartition(b"/")
+            return self.find(head).found_by(found.links), name
         return self.find(head), name
 
     def follow(self, folder: Folder, name: bytes) -> tuple[Folder, bytes]:
         """Return where the link of that name in a folder leads."""
-        real, _ = resolve(folder.prefix + name, self._far.points)
+        links: list[Link] = []
+        real, _ = resolve(folder.prefix + name, self._far.points, links)
         head, _, last = real.rpartition(b"/")
-        return self.find(head), last
+        return self.find(head).found_by(links), last
 
     def far_at(self, folder: Folder, name: bytes) -> bytes:
         """Return the far mount that an entry of a folder is on, or is; nothing if there is none."""

@@ -49,8 +49,10 @@ def _change(files: Files, op: str, path: str, before: Signature | None) -> None:
 
 def _find(files: Files, path: str, *, follow: bool) -> Where:
     folder, name = files.folders.split(os.fsencode(path))
+    files.note_links(WORKER, folder)
     if follow and folder.kind is Kind.DATA and not folder.far:
-        return files.folders.follow(folder, name)
+        folder, name = files.folders.follow(folder, name)
+        files.note_links(WORKER, folder)
     return folder, name
 
 

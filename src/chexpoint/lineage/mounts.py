@@ -57,14 +57,21 @@ class FarMounts:
             self.points = far_mounts(file.read())
 
 
-def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:
+Link = tuple[bytes, bytes]
+"""A link by its real path, and where it leads."""
+
+
+def resolve(
+    folder: bytes, far: frozenset[bytes], followed: list[Link] | None = None
+) -> tuple[bytes, bool]:
     """Return the real path of an absolute folder, and whether it is far.
 
     Like `os.path.realpath`, but never touches a far file system: as long as the path is on one, it
-    is taken as it is written.
+    is taken as it is written.  Links on the way are added to ``followed``, an empty list.
     """
+    links = [] if followed is None else followed
     rest = folder.split(b"/")[::-1]
-    done, mount, links = b"", b"", 0
+    done, mount = b"", b""
     while rest:
         part = rest.pop()
         if part in {b"", b"."}:
@@ -85,8 +92,8 @@ def resolve(folder: bytes, far: frozenset[bytes]) -> tuple[bytes, bool]:
         except OSError:
             done = at
             continue
-        links += 1
-        if links > _MAX_LINKS:
+        links.append((at, target))
+        if len(links) > _MAX_LINKS:
             return os.path.normpath(folder), False
         if target.startswith(b"/"):
             done = b""

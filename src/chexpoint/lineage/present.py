@@ -20,12 +20,12 @@ import xxhash
 
 from chexpoint.errors import ChexError
 from chexpoint.lineage.cell_log import CellLog
-from chexpoint.lineage.digest import digest
 from chexpoint.lineage.fingerprint import (
     Fingerprints,
     Job,
     Reading,
     Signature,
+    link_word,
     signature_of,
     size_word,
 )
@@ -287,11 +287,6 @@ class FilesNow:
             if self._prints.known(reading.signature) == reading.digest:
                 spot.signature, spot.digest = reading.signature, reading.digest
         return reading.digest
-
-
-def link_word(target: bytes, places: Places) -> Digest:
-    """Return what stands for a link: where it leads, whoever has made it, and where."""
-    return "link:" + digest("link", places.normalise(os.fsdecode(target)))
 
 
 def put_contents(path: str, kept: Path, then: Digest) -> None:

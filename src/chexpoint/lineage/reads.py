@@ -19,6 +19,7 @@ from chexpoint.lineage.fingerprint import (
     Reading,
     Signature,
     is_settled,
+    link_word,
     listing,
     signature_of,
     size_word,
@@ -94,6 +95,15 @@ class Reads:
                 self.log.loaded_module()
         return True  # what is installed shows in the environment fingerprint
 
+    def note_links(self, who: str, folder: Folder) -> None:
+        """Note which links led to a folder: they may lead elsewhere another time."""
+        below_project = os.fsencode(self.places.project) + b"/"
+        for link in folder.links:
+            # Those of the system are many, and as much a part of it as what they lead to.
+            is_data = folder.kind is Kind.DATA or link[0].startswith(below_project)
+            if is_data and link not in self.log.links:
+                self.log.followed(who, link, link_word(link[1], self.places))
+
     # ------------------------------------------------------------ reading
 
     def read(
@@ -104,6 +114,8 @@ class Reads:
         ``when`` it was opened, in ns; what has changed since then is volatile.
         """
         for _ in range(MAX_LINKS):
+            if folder.links:
+                self.note_links(who, folder)
             if self.is_elsewhere(folder, name, changes=False):
                 return None
             if folder.kind is Kind.CACHE:

@@ -42,6 +42,7 @@ _WORDS = {
     "fifo": "a pipe",
     "socket": "a socket",
     "device": "a device",
+    "set": "set by a cell",
 }
 _NAMELESS = {"packages": "installed packages", "network": "any peer"}
 
@@ -174,6 +175,8 @@ def shown_digest(digest: Digest, counts: dict[int, int] | None = None) -> str:
         return f"as cell {number} left it" if count is None else f"as cell [{count}] left it"
     if word == "size" and rest:
         return "known by size and time"
+    if word == "link":
+        return "a link"
     return _WORDS.get(digest, printable(digest[:SHORT]))
 
 

@@ -50,7 +50,7 @@ class Input:
     Words instead of a digest: ``absent``; ``cell:3``, the file was as the third cell of this path
     left it; ``volatile`` it changed while it was read; ``unreadable``; ``fifo``, ``socket`` or
     ``device``; ``size:...`` it was too large or too far away to be hashed, so size and time stand
-    for it.
+    for it; ``set``, the variable is what a cell of this path has made of it.
     """
 
 

@@ -242,13 +242,19 @@ class ProjectJournal:
         lines, put = [], 0
         for each in self._world().different_files(path):
             kept = self._project.kept_file(each.expected) if _is_digest(each.expected) else None
-            if restoring and kept is not None:
+            why = each.why
+            if kept is not None and not restoring:
+                why += " (--files puts it back)"
+            elif kept is not None:
                 effect = Effect(path=each.name, kind="written", digest=each.expected)
-                put_back(Lost(effect=effect, path=each.path, why=each.why), kept)
-                put += 1
-            else:
-                held = " (--files puts it back)" if kept is not None else ""
-                lines.append(f"{each.why}{held}")
+                try:
+                    put_back(Lost(effect=effect, path=each.path, why=each.why), kept)
+                except ChexError as error:
+                    why = str(error)
+                else:
+                    put += 1
+                    continue
+            lines.append(why)
         if put:
             lines.insert(0, f"{put} file{'s' if put != 1 else ''} put back")
         if len(lines) > _SHOWN_FILES:

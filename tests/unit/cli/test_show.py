@@ -18,6 +18,7 @@ from chexpoint.magics.lineage_view import LineageView
 from chexpoint.model import (
     CellAudit,
     CellLineage,
+    CellRecord,
     Effect,
     Hint,
     Input,
@@ -64,8 +65,8 @@ SECOND = cell(11, CellAudit(inputs=(Input(kind="file", name="./clean.csv", diges
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working folder, with two recorded cells."""
     monkeypatch.chdir(tmp_path)
-    Project.at(tmp_path).record(FIRST, "s")
-    Project.at(tmp_path).record(SECOND, "s")
+    Project.at(tmp_path).record(CellRecord(lineage=FIRST), session="s")
+    Project.at(tmp_path).record(CellRecord(lineage=SECOND), session="s")
     return tmp_path
 
 

@@ -14,7 +14,7 @@ import pytest
 import xxhash
 
 from chexpoint.errors import ChexError
-from chexpoint.lineage.fingerprint import LARGEST_BYTES, Job, listing
+from chexpoint.lineage.fingerprint import LARGEST_BYTES, Job, link_word, listing
 from chexpoint.lineage.places import Places
 from chexpoint.lineage.present import (
     ELSEWHERE,
@@ -23,7 +23,6 @@ from chexpoint.lineage.present import (
     NOWHERE,
     FilesNow,
     difference,
-    link_word,
     make_folder,
     path_of,
     put_contents,

@@ -24,7 +24,7 @@ from chexpoint.lineage.recheck import (
     worth_keeping,
 )
 from chexpoint.lineage.variables import value_digest
-from chexpoint.model import CellLineage, Effect, Event, Input, lineage_from_json, to_json
+from chexpoint.model import CellLineage, Effect, Input, lineage_from_json, to_json
 from tests.support.audited import run
 
 TIMEOUT_S = 60
@@ -241,18 +241,25 @@ def test_names_that_are_no_text_are_looked_at_and_told_on_one_line(
     assert all(why.isprintable() for why in changed)
 
 
+@pytest.mark.parametrize("name", ["link", "folder/file", "folder/../folder/file", "folder/none"])
 def test_links_that_led_to_a_file_must_lead_there_now(
-    project: Path, notebook: Notebook, present: Present
+    project: Path, notebook: Notebook, present: Present, name: str
 ) -> None:
-    (project / "link").symlink_to("one")
-    (before,) = present._files.links(["./link"]).values()
-    cell = notebook.end()
-    follow = Event("0", "follow", "./link", before)
-    cell = replace(cell, audit=replace(cell.audit, events=(follow,)))
-    assert present.changed_inputs([cell]) == ()
-    (project / "link").unlink()
-    (project / "link").symlink_to("two")
-    assert present.changed_inputs([cell]) == ("the link ./link leads elsewhere now",)
+    for folder in ("one", "two"):
+        (project / folder).mkdir()
+        (project / folder / "file").write_bytes(b"x")
+    link = project / name.partition("/")[0]
+    link.symlink_to("one" if "/" in name else "one/file")
+    notebook.read(name)
+    notebook.end()
+    assert present.changed_inputs(notebook.path) == ()
+    link.unlink()
+    link.symlink_to("two" if "/" in name else "two/file")
+    changed = f"the link ./{link.name} leads elsewhere now"
+    assert present.changed_inputs(notebook.path) == (changed,)
+    link.unlink()
+    (project / "one").rename(link)
+    assert changed in present.changed_inputs(notebook.path)
 
 
 @pytest.mark.parametrize(
@@ -573,9 +580,8 @@ def test_a_file_that_is_still_open_counts_by_its_contents(
 def test_a_link_is_known_by_where_it_leads(
     project: Path, notebook: Notebook, present: Present
 ) -> None:
-    (project / "link").symlink_to("one")
-    (word,) = present._files.links(["./link"]).values()
-    cell = with_effects(notebook.end(), Effect(path="./link", kind="written", digest=word))
+    notebook.symlink("one", "link")
+    cell = notebook.end()
     assert present.changed_effects(cell) == ()
     (project / "link").unlink()
     (project / "link").symlink_to("two")

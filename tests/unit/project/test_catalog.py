@@ -38,17 +38,7 @@ def old(tmp_path: Path) -> Project:
 
 def test_a_catalog_of_schema_1_says_all_that_it_said(old: Project) -> None:
     by_digits = {n.node[:4]: n for n in old.nodes()}
-    assert list(by_digits) == [
-        "bbbb",
-        "cccc",
-        "dddd",
-        "aaaa",
-        "eeee",
-        "ffff",
-        "9999",
-        "cc01",
-        "cc02",
-    ]
+    assert " ".join(by_digits) == "bbbb cccc dddd eeee ffff 9999 cc01 cc02 aaaa dd01"
     assert by_digits["bbbb"] == cell(
         "bbbb", "aaaa", count=2, source="x = '\udc80 \\ud800 日本'  # \x00", seconds=1.25
     )
@@ -304,7 +294,7 @@ for round in range(3):
         put("abc"[round])
         assert len(project.nodes()) == 3 + 2 * round
         project.close()
-        assert sorted(inherited) == sorted(files())
+        assert set(inherited) <= set(files())
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     put("def"[round])
