@@ -142,17 +142,29 @@ WRITES = (
     _cell("with open('{0}', 'w') as file:\n    print({1}, file=file)", _files, _lists),
     _cell("open('{0}', 'w').write('{1}')\n{2} = open('{0}').read()", _files, _small, _names),
     _cell("open('data.txt', 'w').write('{0}{1}')", _small, _small),
-    _cell("try:\n    os.remove('{0}')\nexcept FileNotFoundError as error:\n    print('no')", _files),
-    _cell("os.rename('{0}', '{1}')", _files, _files),
+    _cell("open('{0}', 'w').close()\nos.remove('{0}')", _files),
+    _cell("open('{0}', 'w').write('{2}')\nos.rename('{0}', '{1}')", _files, _files, _small),
     _cell("text = open('{0}').read()\nopen('{0}', 'w').write(text + '{1}')", _files, _small),
     _cell("os.makedirs('made/{0}', exist_ok=True)\nopen('made/{0}/x', 'w').write(str({1}))",
           _small, _names),
 )
+UNSEEN = (
+    _cell("try:\n    os.remove('{0}')\nexcept FileNotFoundError:\n    print('no')", _files),
+    _cell("try:\n    os.rename('{0}', '{1}')\nexcept FileNotFoundError:\n    print('no')", _files, _files),
+    _cell("with open('log.txt', 'a') as file:\n    print({0}, file=file)\nprint(open('log.txt').read())", _names),
+    _cell("open('{0}', 'a').write('{1}')", _files, _small),
+    _cell("try:\n    open('{0}', 'x').write('{1}')\nexcept FileExistsError:\n    print('there')", _files, _small),
+    _cell("open('{0}', 'a+').write('{1}')", _files, _small),
+) if os.environ.get("CHEX_GAPS") else ()
+STATS = (
+    _cell("{0} = os.path.exists('{1}')\nprint({0})", _names, _files),
+    _cell("if not os.path.exists('{0}'):\n    open('{0}', 'w').write('{1}')\n    print('made')", _files, _small),
+) if os.environ.get("CHEX_STATS") else ()
 CHANCE = (
     _cell("lot = random.SystemRandom().random()\nprint('lot', lot)"),
     _cell("lot2 = globals().get('lot', 0) * {0}\nprint('lot2', lot2)", _small),
 )
-cells = st.one_of(*PURE, *READS, *WRITES, *CHANCE)
+cells = st.one_of(*PURE, *READS, *WRITES, *CHANCE, *UNSEEN, *STATS)
 
 
 # ---------------------------------------------------------------- what happens to a notebook
