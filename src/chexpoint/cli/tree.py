@@ -50,7 +50,7 @@ class TreeCommand:
         svg_file = drawing_to_file(args.svg, suffix=".svg", start=TREE_START, verb="chex tree")
         html_file = drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb="chex tree")
         project = project_in(args.project)
-        tree, held = project.tree(), project.checkpoints()
+        tree, held = project.tree().current(), project.checkpoints()
         if not tree.nodes:
             raise nothing_recorded(project)
         wanted = ((args.svg, svg_file, tree_svg), (args.html, html_file, tree_html))

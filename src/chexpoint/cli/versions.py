@@ -29,6 +29,9 @@ class VersionsCommand:
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
         """Add where to look."""
         add_project_option(parser)
+        parser.add_argument(
+            "--all", action="store_true", help="list also those that a newer one has run again"
+        )
         add_json_option(parser)
 
     def run(self, args: argparse.Namespace) -> int:
@@ -37,7 +40,7 @@ class VersionsCommand:
         from chexpoint.view import version_rows, versions_text
 
         project = project_in(args.project)
-        tree = project.tree()
+        tree = project.tree() if args.all else project.tree().current()
         if not tree.nodes:
             raise nothing_recorded(project)
         if not tree.versions:

@@ -14,6 +14,9 @@ from typing import Any
 from chexpoint.engine.events import CellText
 from chexpoint.engine.header import header_of, strip_header
 
+_BEGIN = re.compile(
+    r"(?:[ \t]*(?:#[^\n]*)?\n)*%chex_record[ \t]+(?P<name>[^\s-]\S*)[ \t]*(?:#[^\n]*)?(?:\n|\Z)"
+)
 _OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
 _COMMENT = re.compile(r"\s*(#[^\n]*)?")
 _OWN_MAGIC = re.compile(r"chex_\w+")
@@ -27,20 +30,30 @@ def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellTe
     source = str(content.get("code", ""))
     words = header_of(source)
     body = body_of(source)
-    lines = body.split("\n")
-    is_empty = all(_COMMENT.fullmatch(line) for line in lines)
+    lines = source.split("\n")
+    is_empty = all(_COMMENT.fullmatch(line) for line in body.split("\n"))
     is_own = all(_COMMENT.fullmatch(line) or _OWN_LINE.fullmatch(line) for line in lines)
     return CellText(
         source,
         cell_id=str(metadata.get("cellId") or metadata.get("cell_id") or ""),
         version=None if words is None else " ".join(words),
+        begins=version_begun(source),
         needs_state=not is_own,
         is_reusable=not (is_empty or _OWN_MAGIC.search(body) or content.get("user_expressions")),
     )
 
 
 def body_of(source: str) -> str:
-    """Return a cell without the line that says which version it belongs to."""
-    if header_of(source) is None:
-        return source
-    return "".join(strip_header(textwrap.dedent(source).splitlines(keepends=True)))
+    """Return a cell without the line that says which version it belongs to, or begins."""
+    if header_of(source) is not None:
+        return "".join(strip_header(textwrap.dedent(source).splitlines(keepends=True)))
+    begin = _BEGIN.match(source)
+    return source[begin.end() :] if begin and version_begun(source) else source
+
+
+def version_begun(source: str) -> str | None:
+    """Return the version that a cell begins before its own code runs, if it does both."""
+    begin = _BEGIN.match(source)
+    if begin is None or all(_COMMENT.fullmatch(line) for line in source[begin.end() :].split("\n")):
+        return None
+    return begin["name"]

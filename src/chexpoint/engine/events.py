@@ -34,6 +34,8 @@ class CellText:
     """How the notebook calls the cell."""
     version: str | None = None
     """The version that its first line, ``%%chex_record NAME``, names."""
+    begins: str | None = None
+    """The version that its first line, ``%chex_record NAME``, begins, if code follows."""
     needs_state: bool = True
     """Whether anything in it looks at the state; magics of CHEX alone do not."""
     is_reusable: bool = True
@@ -451,6 +453,8 @@ class Fail:
     request: Request
     ename: str
     evalue: str
+    execution_count: int = 0
+    """If the worker was never given it: the number it would have had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ class Follower(Keeper):
         self._goal: Step | None = None
         self._put_back: tuple[str, ...] = ()
         self._agains = 0
+        self._begun = 0
         self._way_cells, self._way_s = 0, 0.0
 
     def _enqueue(self, ask: Ask) -> None:
@@ -46,6 +47,21 @@ class Follower(Keeper):
             self._do(ev.Answer(ask, {"accepted": True}))
         else:
             super()._enqueue(ask)
+
+    def _must_begin(self, request: Request, cell: CellText) -> bool:
+        """Return whether a cell begins a version before it runs."""
+        return cell.begins is not None and request.seq != self._begun
+
+    def _begin(self, request: Request, cell: CellText) -> None:
+        self._begun = request.seq
+        self._begin_version(cell.begins or "", is_here=False)
+
+    def _begin_version(self, name: str, *, is_here: bool) -> None:
+        if not is_here and self.time.place.parent is not None:
+            self.time.go(())
+            self._execution_count = 0
+        self._in_version, self._is_novel = True, False
+        self._do(ev.BeginVersion(name, self.time.place))
 
     def _must_look(self, request: Request, cell: CellText) -> bool:
         """Return whether it has to be found out if a cell must be run."""
@@ -79,7 +95,8 @@ class Follower(Keeper):
         waiting = self.queue[0] if self.queue else None
         if isinstance(waiting, ev.Request) and waiting.seq == event.seq:
             self.queue.popleft()
-            self._do(ev.Fail(waiting, "UsageError", event.problem))
+            count = self._execution_count + 1
+            self._do(ev.Fail(waiting, "UsageError", event.problem, count))
             self._abort_waiting()
 
     def _is_known(self, request: Request) -> bool:
@@ -166,7 +183,8 @@ class Follower(Keeper):
         waiting = self.queue.popleft() if self.queue else None
         if isinstance(waiting, ev.Request):
             self._looked.pop(waiting.seq, None)
-            self._do(ev.Fail(waiting, type(error).__name__, str(error)))
+            count = self._execution_count + 1
+            self._do(ev.Fail(waiting, type(error).__name__, str(error), count))
         else:
             self._finish(waiting, error=error)
         self._abort_waiting()
@@ -200,11 +218,7 @@ class Follower(Keeper):
         """Begin, pause or go on with a version."""
         match ask.args["do"]:
             case "begin":
-                if not ask.args["here"] and self.time.place.parent is not None:
-                    self.time.go(())
-                    self._execution_count = 0
-                self._in_version, self._is_novel = True, False
-                self._do(ev.BeginVersion(ask.args["name"], self.time.place))
+                self._begin_version(ask.args["name"], is_here=ask.args["here"])
                 note = f"recording version {ask.args['name']}"
             case "pause":
                 self._do(ev.Pause(True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,6 +40,17 @@ class _Open:
         elif kind.startswith("comm_"):
             self.reach = "it talks to a widget, which needs the live state"
 
+    def record(self, lineage: CellLineage) -> CellRecord:
+        """Return what is to be kept of it."""
+        step = self.step
+        return CellRecord(
+            lineage=_with_reach(lineage, self.reach),
+            taint=step.taint,
+            parent_taint=step.parent.taint if step.parent is not None else "",
+            outputs=self.collector.outputs,
+            cell_id=step.cell_id,
+        )
+
 
 class Recording:
     """Follows cells from their start to their record.
@@ -49,7 +61,8 @@ class Recording:
     def __init__(self, journal: Journal | None, wake: Callable[[], None]) -> None:
         self._journal = journal
         self._open: _Open | None = None
-        self._ended: dict[Step, _Open] = {}
+        self._line: deque[_Open | Callable[[Journal], None]] = deque()
+        self._concluded: dict[Step, CellLineage] = {}
         self._looks: list[ev.Look] = []
         self._results: list[Result] = []
         if journal is not None:
@@ -91,7 +104,7 @@ class Recording:
         """The cell has ended and was one; its lineage comes later."""
         cell, self._open = self._open, None
         if cell is not None and self._journal is not None:
-            self._ended[cell.step] = cell
+            self._line.append(cell)
 
     def forgotten(self) -> None:
         """What was running is no cell, or will not come to an end."""
@@ -99,16 +112,27 @@ class Recording:
 
     def concluded(self, step: Step, lineage: CellLineage) -> None:
         """The lineage of a cell is known."""
-        cell = self._ended.pop(step, None)
         if self._journal is not None:
-            record = CellRecord(
-                lineage=_with_reach(lineage, cell.reach if cell is not None else ""),
-                taint=step.taint,
-                parent_taint=step.parent.taint if step.parent is not None else "",
-                outputs=cell.collector.outputs if cell is not None else (),
-                cell_id=step.cell_id,
-            )
-            self._journal.record(step, record, is_again=cell is not None and cell.is_again)
+            self._concluded[step] = lineage
+            self._move_up(self._journal)
+
+    def _move_up(self, journal: Journal) -> None:
+        """Tell the journal what can be told, in the order in which it happened."""
+        while self._line:
+            first = self._line[0]
+            if not isinstance(first, _Open):
+                first(journal)
+            elif (lineage := self._concluded.pop(first.step, None)) is not None:
+                journal.record(first.step, first.record(lineage), is_again=first.is_again)
+            else:
+                return
+            self._line.popleft()
+
+    def _in_turn(self, tell: Callable[[Journal], None]) -> None:
+        """Tell the journal something once the cells before it are recorded."""
+        if self._journal is not None:
+            self._line.append(tell)
+            self._move_up(self._journal)
 
     # ------------------------------------------------------------ the journal
 
@@ -121,7 +145,8 @@ class Recording:
             return found
         waiting = []
         for look in self._looks:
-            if look.place.node is None and look.place.parent is not None:
+            is_known = look.place.node is not None or look.place.parent is None
+            if self._line or not is_known:  # what ran before may be what is looked for
                 waiting.append(look)
             else:
                 self._journal.look(look.request.seq, look.cell, look.place)
@@ -141,15 +166,14 @@ class Recording:
             case ev.CheckFiles(place, put_back):
                 journal.check_files(place, put_back=put_back)
             case ev.BeginVersion(name, place):
-                journal.begin(name, place)
+                self._in_turn(lambda journal: journal.begin(name, place))
             case ev.Pause(on):
-                journal.pause(on)
+                self._in_turn(lambda journal: journal.pause(on))
             case ev.AllowHints(kinds):
                 journal.allow(kinds)
 
     def recalled(self, step: Step) -> None:
-        if self._journal is not None:
-            self._journal.recalled(step)
+        self._in_turn(lambda journal: journal.recalled(step))
 
     def hold(self, checkpoints: tuple[Checkpoint, ...]) -> None:
         if self._journal is not None:

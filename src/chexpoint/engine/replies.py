@@ -55,9 +55,10 @@ def recall(
 
 def begin(front: Front, request: Request, count: int) -> None:
     """Say that a cell is being worked on, as the worker does when it begins."""
-    source = request.cell.source if request.cell is not None else ""
     status(front, "busy", request)
-    front.publish("execute_input", {"code": source, "execution_count": count}, request)
+    if request.cell is not None:
+        content = {"code": request.cell.source, "execution_count": count}
+        front.publish("execute_input", content, request)
 
 
 def display(data: dict[str, str], display_id: str | None = None) -> dict[str, Any]:

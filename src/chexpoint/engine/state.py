@@ -179,6 +179,8 @@ class EngineState(Follower):
             self.queue.popleft()
             self._aborted.discard(request.seq)
             self._do(ev.Abort(request))
+        elif request.cell is not None and self._must_begin(request, request.cell):
+            self._begin(request, request.cell)
         elif request.cell is not None and self._must_look(request, request.cell):
             self._look(request, request.cell)
         elif self._is_known(request):

@@ -457,13 +457,16 @@ class Supervisor:
                 return False
         return True
 
-    def _tell(self, instruction: ev.Instruction) -> bool:  # noqa: C901 - a table
+    def _tell(self, instruction: ev.Instruction) -> bool:  # noqa: C901, PLR0912 - a table
         """Do what is to be shown or answered; return whether it was that."""
         match instruction:
             case ev.Abort(request):
                 replies.abort(self._front, request)
-            case ev.Fail(request, ename, evalue):
+            case ev.Fail(request, ename, evalue, count):
                 self._replied = True
+                opening, self._opening = self._opening, None
+                if count and not (opening and opening.is_told and opening.request is request):
+                    replies.begin(self._front, request, count)
                 replies.fail(self._front, request, ename, evalue)
             case ev.Recall(request, step, found, count):
                 self._asking = request

@@ -58,7 +58,7 @@ class LookingMagics(Magics):
         from chexpoint.view import tree_svg, tree_text
 
         args = parse_argstring(self.chex_tree, line)
-        tree = self._recorded(lambda project: project.tree())
+        tree = self._recorded(lambda project: project.tree().current())
         held, here = self._live()
         if args.json:
             print(json.dumps(tree.to_json(held)))
@@ -71,6 +71,7 @@ class LookingMagics(Magics):
         )
 
     @magic_arguments()
+    @argument("--all", action="store_true", help="list also those that a newer one has run again")
     @argument("--json", action="store_true", help="print it for a program")
     @line_magic
     def chex_versions(self, line: str) -> None:
@@ -82,6 +83,7 @@ class LookingMagics(Magics):
 
         args = parse_argstring(self.chex_versions, line)
         tree = self._recorded(lambda project: project.tree())
+        tree = tree if args.all else tree.current()
         if args.json:
             print(json.dumps(tree.to_json()["versions"]))
         else:

@@ -37,7 +37,7 @@ def known_names(engine: EngineAccess) -> list[str]:
     try:
         if engine.is_here:
             names += [c.name or c.id for c in engine.status().checkpoints if not c.bad]
-        tree = project_here(engine).tree()
+        tree = project_here(engine).tree().current()
         names += [tree.labels[version] for version in reversed(tree.versions)]
     except (ChexError, UsageError):
         pass

@@ -10,6 +10,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
+from chexpoint.engine import version_begun
 from chexpoint.errors import ChexError
 from chexpoint.magics.engine_access import EngineAccess
 from chexpoint.magics.recorded import check_name, project_here
@@ -74,6 +75,9 @@ class VersionMagics(Magics):
         check_name(name)
         if self._plain is not None:
             self._say(lambda plain: plain.begin(name, here=here))
+            return
+        if not here and version_begun(self._engine.cell()) == name:
+            print(f"CHEX: recording version {name}")  # begun before this cell
             return
         if not here:
             self._engine.must_be_last("chex_record")

@@ -83,6 +83,23 @@ class ExecutionTree:
             (*self.nodes.values(), *other.nodes.values()), (*self.versions, *other.versions)
         )
 
+    def current(self) -> ExecutionTree:
+        """Return the tree without versions that a newer one of the same name has run again.
+
+        A newer version has run an older one again if it went the same way, and perhaps on.
+        """
+        names: dict[str, list[Version]] = {}
+        for version in self.versions:
+            names.setdefault(version.name, []).append(version)
+        kept = []
+        for versions in names.values():
+            newest_first = sorted(versions, key=lambda version: version.number, reverse=True)
+            for at, version in enumerate(newest_first):
+                length = len(version.path)
+                if not any(v.path[:length] == version.path for v in newest_first[:at]):
+                    kept.append(version)
+        return ExecutionTree(self.nodes.values(), kept)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExecutionTree):
             return NotImplemented

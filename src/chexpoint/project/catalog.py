@@ -29,12 +29,51 @@ from chexpoint.project.trouble import explained, is_forbidden, is_full
 BUSY_S = 20.0
 """How long to wait for another process; a transaction takes milliseconds."""
 
-# Held while something is written, and while this process is copied.
-_turn = threading.RLock()
-_open: weakref.WeakSet[Catalog] = weakref.WeakSet()
-# Copies of connections in a process that was forked behind Python's back; closing them would let go
-# the locks of the other process.
-_not_ours: list[sqlite3.Connection] = []
+# How long a fork, or the end of a process, waits for a transaction on a disk that hangs.
+_PATIENCE_S = 2.0
+
+
+class _Kept:
+    """The connections that this process keeps, and whose turn it is to use one."""
+
+    def __init__(self) -> None:
+        self.turn = threading.RLock()
+        self.catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()
+        self.not_ours: list[sqlite3.Connection] = []
+        """Copies in a process that was forked behind Python's back; to close them would let go the
+        locks of the other process."""
+        self._is_fork_prepared = False
+
+    def close(self) -> None:
+        """Close all, unless somebody is at it for too long."""
+        if self._take_and_close():
+            self.turn.release()
+
+    def before_fork(self) -> None:
+        self._is_fork_prepared = self._take_and_close()
+
+    def after_fork_in_parent(self) -> None:
+        if self._is_fork_prepared:
+            self.turn.release()
+
+    def after_fork_in_child(self) -> None:
+        self.turn = threading.RLock()  # a thread that had it is not here
+
+    def _take_and_close(self) -> bool:
+        if not self.turn.acquire(timeout=_PATIENCE_S):
+            return False
+        for catalog in list(self.catalogs):
+            catalog.close()
+        return True
+
+
+_kept = _Kept()
+atexit.register(_kept.close)
+os.register_at_fork(
+    before=_kept.before_fork,
+    after_in_parent=_kept.after_fork_in_parent,
+    after_in_child=_kept.after_fork_in_child,
+)
 
 
 class Catalog:
@@ -53,8 +92,8 @@ class Catalog:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction; the catalog is made if there is none."""
-        with explained(self.path), _turn:
-            connection = self._kept()
+        with explained(self.path), _kept.turn:
+            connection = self._opened()
             try:
                 with _transaction(connection, "IMMEDIATE"):
                     migrate(self.path, connection)
@@ -80,16 +119,20 @@ class Catalog:
 
     def close(self) -> None:
         """Let go of the file, until something is written again."""
-        with _turn:
-            connection, self._connection = self._connection, None
-            _open.discard(self)
-            if connection is not None and self._pid == os.getpid():
-                connection.close()
-            elif connection is not None:
-                _not_ours.append(connection)
+        with _kept.turn:
+            self._let_go()
 
     def __del__(self) -> None:
-        self.close()
+        # Nobody can be writing any more; and while Python ends, a turn may never come.
+        self._let_go()
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        _kept.catalogs.discard(self)
+        if connection is not None and self._pid == os.getpid():
+            connection.close()
+        elif connection is not None:
+            _kept.not_ours.append(connection)
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[sqlite3.Connection | None]:
@@ -97,7 +140,7 @@ class Catalog:
         if self._connection is None:
             yield None
             return
-        with _turn:
+        with _kept.turn:
             connection = self._current()
             is_of_today = connection is not None and schema_of(self.path, connection) == SCHEMA
             yield connection if is_of_today else None
@@ -110,7 +153,7 @@ class Catalog:
             self.close()
         return self._connection
 
-    def _kept(self) -> sqlite3.Connection:
+    def _opened(self) -> sqlite3.Connection:
         """Return a connection to the file that is there now, whatever was there before."""
         connection = self._current()
         if connection is not None:
@@ -118,7 +161,7 @@ class Catalog:
         _create(self.path)
         self._connection, self._pid = _connect(self.path, "mode=rw"), os.getpid()
         self._file = _identity(self.path)
-        _open.add(self)
+        _kept.catalogs.add(self)
         try:
             schema_of(self.path, self._connection)  # a file of someone else must not be touched
             _use_write_ahead_log(self._connection)
@@ -126,22 +169,6 @@ class Catalog:
             self.close()
             raise
         return self._connection
-
-
-def _close_all() -> None:
-    for catalog in list(_open):
-        catalog.close()
-
-
-def _before_fork() -> None:
-    _turn.acquire()
-    _close_all()
-
-
-atexit.register(_close_all)
-os.register_at_fork(
-    before=_before_fork, after_in_parent=_turn.release, after_in_child=_turn.release
-)
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -124,6 +124,8 @@ class ProjectJournal:
             self._put(lambda: self._hold(()))
             self._jobs.put(None)
             self._thread.join(_CLOSE_TIMEOUT_S)
+            if not self._thread.is_alive():
+                self._project.close()
 
     # ------------------------------------------------------------ the thread
 

@@ -79,3 +79,20 @@ def test_the_first_line_may_name_a_version() -> None:
     assert body_of("x = 1") == "x = 1"
     assert cell("%%chex_record\nx = 1").version == ""
     assert cell("%%chex_recorder deeper\nx = 1").version is None
+
+
+def test_a_first_line_may_begin_a_version_for_the_code_below_it() -> None:
+    found = cell("# notes\n%chex_record deeper  # again\nx = 1\n")
+    assert found.begins == "deeper"
+    assert found.is_reusable
+    assert found.needs_state
+    assert body_of(found.source).strip() == "x = 1"
+    for code in (
+        "%chex_record deeper",
+        "%chex_record deeper\n# nothing",
+        "%chex_record --off\nx = 1",
+        "%chex_record deeper --here\nx = 1",
+        "x = 1\n%chex_record deeper",
+    ):
+        assert cell(code).begins is None
+        assert not cell(code).is_reusable

@@ -322,6 +322,42 @@ def test_a_forked_process_writes_by_a_connection_of_its_own(tmp_path: Path, kind
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+HANGS = """
+import os, sys, threading, warnings
+from chexpoint.model import CellRecord
+from chexpoint.project import Project, catalog
+warnings.simplefilter("ignore")
+catalog._PATIENCE_S = 0.01
+project = Project.at(sys.argv[1])
+other = Project.at(sys.argv[1] + "/other")
+example = CellRecord(lineage=project.node())
+begun = threading.Event()
+def hang():
+    with project._catalog.writing():
+        begun.set()
+        threading.Event().wait()
+threading.Thread(target=hang, daemon=True).start()
+begun.wait()
+pid = os.fork()
+if pid == 0:
+    os._exit(len(other.nodes()) or other.record(example, session="s"))
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+@pytest.mark.slow
+def test_a_disk_that_hangs_holds_up_neither_a_fork_nor_the_end(tmp_path: Path) -> None:
+    record(Project.at(tmp_path), cell("aaaa"))
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
 # ------------------------------------------------------------ hostile catalogs
 
 
