@@ -1,10 +1,9 @@
-"""``chex record`` with real engines: scripts do what Python does with them, and failures end well."""
+"""``chex record`` with real engines: scripts do what Python does, and failures end well."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -27,7 +26,7 @@ TIMEOUT_S = 120.0
 
 
 def notebook(path: Path, *sources: str) -> Path:
-    cells = [
+    cells: list[dict[str, Any]] = [
         {
             "cell_type": "code",
             "id": f"cell-{at}",
@@ -546,20 +545,39 @@ def test_an_interrupt_ends_the_cell_and_keeps_what_is_recorded(tmp_path: Path) -
     ]
 
 
+# Only the command has no room: the engine runs already when it is taken away.
+FULL_DISK = """
+import resource, sys
+from chexpoint.cli.record import Report, record_all
+from chexpoint.project import plan_versions, read_source
+
+def watch(task, done, total):
+    if task.name == "large":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+report = Report()
+record_all(plan_versions([read_source(name) for name in sys.argv[1:]], [()]), report, watch)
+sys.exit(report.exit_code)
+"""
+
+
 def test_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
     script(tmp_path / "small.py", "print('small')\n")
     large = "import random\n\nprint('x')\n\nprint(random.randbytes(2_000_000).hex())\n\ny = 2\n"
     script(tmp_path / "large.py", large)
-    limit = (1_000_000, 1_000_000)
-    done = chex(
-        tmp_path,
-        *("small.py", "large.py", "small.py"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, "small.py", "large.py", "small.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "cannot be written" in line
+    assert "the disk is full" in line
     project = Project.at(tmp_path)
+    assert [version.name for version in project.versions()] == ["small", "large"]
     assert printed_by(project, "small") == "small\n"
     assert printed_by(project, "large") == "x\n"
 

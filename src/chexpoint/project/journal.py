@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from chexpoint.engine import CellText, FilesChecked, Looked, Result, Told
-from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.errors import CatalogError, ChexError, InvalidValue
 from chexpoint.lineage import Lost, Present, Step, default_cache_folder, put_back, worth_keeping
 from chexpoint.model import (
     Bytes,
@@ -150,12 +150,7 @@ class ProjectJournal:
         """Record no more, and say so once."""
         if not self._problem:
             self._problem = str(error) or repr(error)
-            self._post(
-                Told(
-                    f"recording stopped: {self._problem} What is recorded is safe;"
-                    " %chex_record --on goes on."
-                )
-            )
+            self._post(Told(f"recording stopped: {self._problem} %chex_record --on goes on."))
 
     def _written(self, write: Callable[[], None]) -> None:
         if self._is_on and not self._problem:
@@ -185,7 +180,9 @@ class ProjectJournal:
         result = Looked(seq, place)
         try:
             result = self._looked(seq, cell, place)
-        except ChexError as error:  # what cannot be read cannot be reused
+        except CatalogError as error:  # what cannot be read cannot be reused, nor added to
+            self._stop(error)
+        except ChexError as error:
             result = Looked(seq, place, why=str(error))
         finally:
             self._post(result)

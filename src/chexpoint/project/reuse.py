@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chexpoint.engine import Found, body_of
-from chexpoint.errors import ChexError
+from chexpoint.errors import CatalogError, ChexError
 from chexpoint.lineage import Lost, Present, Step, code_hash, put_back, root_node
-from chexpoint.model import CellLineage, Output, PathCell
+from chexpoint.model import CellLineage, Digest, Output, PathCell
 from chexpoint.project.project import Project
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -46,7 +46,10 @@ class Reuse:
 
     def judge(self, source: str, place: Step) -> Verdict:
         """Return whether a cell must be run at a place."""
-        path = self.lineages(place)
+        try:
+            path = self.lineages(place)
+        except CatalogError as error:  # of single cells that are damaged
+            return Verdict(why=str(error))
         if place.node is None:  # the fresh interpreter, before any cell
             place.packages = self._present.packages()
             place.strict = root_node(place.packages)
@@ -57,13 +60,20 @@ class Reuse:
             # Text that differs may still be the same code, and then lead to a state that is known.
             return Verdict(is_novel=not runs)
         reasons = []
-        for cell, lineage in same[:_MOST_TRIED]:
-            outputs = self._project.outputs(cell.execution)
+        for cell, code in same[:_MOST_TRIED]:
+            try:
+                lineage = self._project.lineage(cell.execution)
+                outputs = self._project.outputs(cell.execution)
+            except CatalogError as error:
+                reasons.append(str(error))
+                continue
+            if code is not None and code != lineage.code:
+                continue  # something of the user's turned its text into other code
             why = self._objection(path, lineage, outputs)
             if not why:
                 return Verdict(found=Found(cell, lineage, outputs))
             reasons.append(why)
-        return Verdict(why=reasons[0])
+        return Verdict(why=reasons[0] if reasons else "")
 
     def lineages(self, place: Step) -> tuple[CellLineage, ...]:
         """Return the lineage of each cell that led to a place."""
@@ -76,16 +86,17 @@ class Reuse:
 
     def _same_code(
         self, source: str, runs: Sequence[PathCell]
-    ) -> list[tuple[PathCell, CellLineage]]:
+    ) -> list[tuple[PathCell, Digest | None]]:
+        """Return the runs of the same text, and of the same code, with the hash it must have."""
         body = body_of(source).strip()
         plain = plain_code(body)
-        found = []
+        found: list[tuple[PathCell, Digest | None]] = []
         for cell in runs:
-            is_same_text = body_of(cell.source).strip() == body
-            if is_same_text or plain is not None:
-                lineage = self._project.lineage(cell.execution)
-                if is_same_text or (lineage.code == plain and _shows(cell.source) == _shows(body)):
-                    found.append((cell, lineage))
+            other = body_of(cell.source).strip()
+            if other == body:
+                found.append((cell, None))
+            elif plain is not None and plain_code(other) == plain and _shows(other) == _shows(body):
+                found.append((cell, plain))
         return found
 
     def _objection(
@@ -119,7 +130,7 @@ class Reuse:
         return self._project.kept_file(effect.digest) if effect.kind == "written" else None
 
 
-def plain_code(body: str) -> str | None:
+def plain_code(body: str) -> Digest | None:
     """Return the code hash of a cell that is plain Python whatever the state is; else None.
 
     IPython may read a single expression otherwise: ``ls -l`` lists files if there is no ``ls``.

@@ -308,7 +308,8 @@ def _show_lines(file: str, lines: list[str]) -> None:
 
 def _restore_variables() -> None:
     """Give environment variables the values this process was started with."""
-    with open("/proc/self/environ", "rb") as file:
+    first: dict[str, str] = {}
+    with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:
         pairs = (entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
         first = {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
     for name in _FRONT_END_VARIABLES:
