@@ -1,4 +1,4 @@
-"""CHEX: a Jupyter kernel whose live state is checkpointed and restored in milliseconds."""
+"""CHEX: a Jupyter kernel that records versions of notebooks and goes back to any of them."""
 
 from __future__ import annotations
 

@@ -548,7 +548,8 @@ def test_an_interrupt_ends_the_cell_and_keeps_what_is_recorded(tmp_path: Path) -
 # Only the command has no room: the engine runs already when it is taken away.
 FULL_DISK = """
 import resource, sys
-from chexpoint.cli.record import Report, record_all
+from chexpoint.cli.record import record_all
+from chexpoint.cli.record_report import Report
 from chexpoint.project import plan_versions, read_source
 
 def watch(task, done, total):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
+import select
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.kernels import CHEX, Kernel, Launch, Outcome
+from tests.support.kernels import CHEX, TIMEOUT_S, Kernel, Launch, Outcome
 from tests.support.messages import Message
 
 _OWN = "CHEX: "
@@ -121,6 +124,14 @@ def value(kernel: Kernel, expression: str) -> str:
     return str(found["data"]["text/plain"])
 
 
+def evict_all(kernel: Kernel) -> None:
+    """Let all checkpoints go, except the one of the fresh interpreter."""
+    status = json.loads(run_cell(kernel, "%chex_status --json").ok().outcome.stdout)
+    for checkpoint in status["checkpoints"]:
+        if checkpoint["name"] != "root":
+            run_cell(kernel, f"%chex_evict {checkpoint['id']}").ok()
+
+
 def launch(project: Path, **env: str) -> Launch:
     """Return how to start a CHEX kernel in a folder that may be there already."""
     project.mkdir(parents=True, exist_ok=True)
@@ -146,3 +157,42 @@ def _mark(message: Message) -> str:
         return ""
     text = str(message.content["data"].get("text/plain", ""))
     return text.removeprefix(_OWN) if text.startswith(_OWN) else ""
+
+
+class Beacon:
+    """A cell that tells when it runs, and in which process, and then waits to be let go.
+
+    It tells so by a file, because nothing of what it prints is shown while it is run again.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self._file = project / "beacon.txt"
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = libc.inotify_init1(os.O_CLOEXEC)
+        libc.inotify_add_watch(self._fd, os.fsencode(project), _IN_CLOSE_WRITE)
+        self.cell = _BEACON_CELL
+
+    def wait(self) -> int:
+        """Wait until the cell runs; return the process it runs in."""
+        while True:
+            ready, _, _ = select.select([self._fd], [], [], TIMEOUT_S)
+            assert ready, "the beacon was not lit"
+            if os.fsencode(self._file.name) in os.read(self._fd, 65536):
+                return int(self._file.read_text())
+
+    def let_go(self) -> None:
+        """Let the cell come to its end."""
+        os.kill(self.wait(), signal.SIGUSR2)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+_IN_CLOSE_WRITE = 0x8
+_BEACON_CELL = f"""
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+with open("beacon.txt", "w") as file:
+    file.write(str(os.getpid()))
+is_lit = signal.sigtimedwait([signal.SIGUSR2], {TIMEOUT_S}) is not None
+"""

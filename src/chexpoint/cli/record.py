@@ -6,26 +6,21 @@ import argparse
 import contextlib
 import json
 import math
-import re
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chexpoint.cli.command import add_json_option
-from chexpoint.cli.picture_files import print_text
+from chexpoint.cli.record_report import Report
 from chexpoint.errors import CatalogError, EngineError, InvalidValue
-from chexpoint.model import ExecutionTree, format_seconds
 
 if TYPE_CHECKING:
-    from chexpoint.project import Batch, CellRun, SourceFile, VersionRun, VersionTask
+    from chexpoint.project import Batch, SourceFile, VersionTask
 
 EXIT_INTERRUPTED = 130
-
-_LONGEST_MESSAGE = 300
 
 Watch = Callable[["VersionTask", int, int], None]
 """Called before each cell and after the last one of a version: cells that have run, and all."""
@@ -111,62 +106,6 @@ class RecordCommand:
         return report.exit_code
 
 
-class Report:
-    """What came of all versions: kept, and told line by line."""
-
-    def __init__(self, *, is_quiet: bool = False) -> None:
-        self._is_quiet = is_quiet
-        self._started = time.perf_counter()
-        self.versions: list[VersionRun] = []
-        self.unread: list[tuple[str, str]] = []
-        """Files that could not be read, and why not."""
-        self.exit_code = 0
-
-    def file_failed(self, file: str, error: InvalidValue) -> None:
-        self.unread.append((file, str(error)))
-        self.fail(str(error))
-
-    def fail(self, message: str, exit_code: int = 1) -> None:
-        """Tell of a failure."""
-        self.exit_code = max(self.exit_code, exit_code)
-        self.warn(message)
-
-    def warn(self, message: str) -> None:
-        print(f"chex: {_one_line(message)}", file=sys.stderr)
-
-    def recorded(self, run: VersionRun) -> None:
-        """Tell of a version."""
-        self.versions.append(run)
-        if run.number is None and run.status == "ok":
-            self.warn(f"{run.task.file.path}: no code cells, so there is nothing to record")
-            return
-        if run.status == "error":
-            self.fail(failure_line(run))
-        if not self._is_quiet:
-            print_text(version_line(run))
-
-    def summarize(self) -> None:
-        """Tell how much was recorded."""
-        if self._is_quiet:
-            return
-        recorded = [run for run in self.versions if run.number is not None]
-        print_text(
-            f"{_count(len(recorded), 'version')} recorded: "
-            f"{_count(sum(len(run.cells) for run in recorded), 'cell')} "
-            f"in {format_seconds(time.perf_counter() - self._started)}"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        labels = _labels(self.versions)
-        return {
-            "versions": [_version_json(run, labels) for run in self.versions],
-            "unread": [{"file": file, "error": error} for file, error in self.unread],
-            "cells": sum(len(run.cells) for run in self.versions),
-            "seconds": time.perf_counter() - self._started,
-        }
-
-
 def record_all(
     tasks: Sequence[VersionTask], report: Report, watch: Watch, *, timeout_s: float | None = None
 ) -> None:
@@ -230,6 +169,14 @@ def _readable(names: Sequence[str], report: Report) -> Iterator[SourceFile]:
             report.file_failed(name, error)
 
 
+def _about_overridden(task: VersionTask, names: Sequence[str]) -> str:
+    how = '"# parameters" above it' if task.file.kind == "script" else "the tag parameters"
+    return (
+        f"{task.file.path}: {', '.join(names)} is set to something else after -p has set it; "
+        f"mark the cell with the default, with {how}, and -p comes after it"
+    )
+
+
 # ---------------------------------------------------------------- options
 
 
@@ -259,102 +206,6 @@ def _leave_arguments(parser: argparse.ArgumentParser) -> None:
         return found, [word for word in rest if word.startswith("-")]
 
     parser.parse_known_args = parse_known_args  # type: ignore[method-assign, assignment]
-
-
-# ---------------------------------------------------------------- words
-
-
-def version_line(run: VersionRun) -> str:
-    """Return what is said of a version that was recorded."""
-    cells = _count(len(run.cells), "cell")
-    end = {"ok": "", "error": ", the last one failed", "interrupted": ", interrupted"}[run.status]
-    return f"{run.task.name}: {cells} in {format_seconds(run.seconds)}{end}"
-
-
-def failure_line(run: VersionRun) -> str:
-    """Return which cell of a version failed, and how."""
-    last = run.cells[-1]
-    return f"{_where(run, last)}: {_error_text(last)}"
-
-
-def _where(run: VersionRun, last: CellRun) -> str:
-    file, cell = run.task.file.path, last.cell
-    which = f"cell {cell.number}" if cell.number is not None else f"the {cell.kind} cell"
-    line = _line_of_error(last, file.name) if cell.line is not None else None
-    versions = f" of {run.task.name}" if run.task.parameters else ""
-    return f"{file}{'' if line is None else f':{line}'}: {which}{versions}"
-
-
-def _line_of_error(run: CellRun, name: str) -> int | None:
-    """Return the line of a script that an error comes from, else where its cell begins."""
-    text = "\n".join(run.error.traceback) if run.error is not None else ""
-    found = re.findall(rf'File "[^"\n]*{re.escape(name)}", line (\d+)', text)
-    return int(found[-1]) if found else run.cell.line
-
-
-def _error_text(run: CellRun) -> str:
-    if run.error is None:
-        return ""
-    return _one_line(f"{run.error.ename}: {run.error.evalue}".removesuffix(": "))
-
-
-def _about_overridden(task: VersionTask, names: Sequence[str]) -> str:
-    how = '"# parameters" above it' if task.file.kind == "script" else "the tag parameters"
-    return (
-        f"{task.file.path}: {', '.join(names)} is set to something else after -p has set it; "
-        f"mark the cell with the default, with {how}, and -p comes after it"
-    )
-
-
-def _one_line(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _labels(runs: Sequence[VersionRun]) -> dict[tuple[Path, str, int], str]:
-    """Return how versions are called now, by their folder, name and number."""
-    from chexpoint.project import Project
-
-    labels = {}
-    for folder in {run.task.folder for run in runs}:
-        versions = Project.at(folder).versions()
-        for version, label in ExecutionTree((), versions).labels.items():
-            labels[folder, version.name, version.number] = label
-    return labels
-
-
-def _version_json(run: VersionRun, labels: dict[tuple[Path, str, int], str]) -> dict[str, Any]:
-    task = run.task
-    return {
-        "name": task.name,
-        "label": labels.get((task.folder, task.name, run.number or 0)),
-        "file": str(task.file.path),
-        "parameters": {each.name: _json_value(each.value) for each in task.parameters},
-        "status": run.status,
-        "seconds": run.seconds,
-        "project": str(task.folder),
-        "cells": [
-            {
-                "number": each.cell.number,
-                "kind": each.cell.kind,
-                "line": each.cell.line,
-                "node": each.node,
-                "seconds": each.seconds,
-                "status": each.status,
-                "error": _error_text(each) or None,
-            }
-            for each in run.cells
-        ],
-    }
-
-
-def _json_value(value: Any) -> Any:
-    # JSON has no such numbers.
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # ---------------------------------------------------------------- progress

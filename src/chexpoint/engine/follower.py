@@ -31,6 +31,8 @@ class Follower(Keeper):
         super().__init__(**settings)
         self.reuse = True
         """Whether cells of a recorded version may be answered from earlier runs."""
+        self.allowed: tuple[str, ...] = ()
+        """Kinds of hints in spite of which they may."""
         self._in_version = False
         self._looked: dict[int, ev.Looked] = {}
         self._going: Ask | None = None
@@ -211,7 +213,11 @@ class Follower(Keeper):
         lines, self._put_back = (*self._put_back, *lines), ()
         self._going = None
         again = f"; {_cells(self._way_cells)} run again" if self._way_cells else ""
+        goal, there = self._goal, self.time.place.node
+        is_it = goal is None or there is None or goal.node in {None, there}
         note = f"at {ask.args['title']}{again}"
+        if not is_it:
+            note = f"not at {ask.args['title']} but at {str(there)[:12]}{again}"
         self._finish(ask, {"run_again": self._way_cells}, note=with_notes(note, lines))
 
     def _record(self, ask: Ask) -> None:

@@ -164,7 +164,7 @@ class Recording:
             case _ if journal is None:
                 pass
             case ev.CheckFiles(place, put_back):
-                journal.check_files(place, put_back=put_back)
+                self._in_turn(lambda journal: journal.check_files(place, put_back=put_back))
             case ev.BeginVersion(name, place):
                 self._in_turn(lambda journal: journal.begin(name, place))
             case ev.Pause(on):
@@ -200,15 +200,20 @@ def _with_reach(lineage: CellLineage, reach: str) -> CellLineage:
 
 
 def strayed(step: Step) -> str:
-    """Return what to tell the user if a cell that was run again led to another state."""
+    """Return what to tell the user if a cell that was run again may have led to another state."""
     wanted, record = step.again_of, step.record
-    if wanted is None or record is None or wanted.node in {None, record.node}:
+    if wanted is None or record is None or wanted.node is None:
         return ""
-    parent = step.parent.again_of if step.parent is not None else None
-    if parent is not None and step.parent is not None and parent.node != step.parent.node:
+    line = step.source.strip().partition("\n")[0][:60]
+    if wanted.node == record.node:
+        doubt = record.doubt()
+        if not doubt or wanted.has_failed or step.has_failed:
+            return ""
+        return f"a cell was run again that may have given something else: {line}  ({doubt})"
+    parent = step.parent
+    if parent is not None and parent.again_of is not None and parent.again_of.node != parent.node:
         return ""  # said already
     reasons = differences(wanted.record, record) if wanted.record is not None else []
-    line = step.source.strip().partition("\n")[0][:60]
     return (
         f"a cell that was run again to bring back the state led to another one: {line}"
         f"  {' '.join(reasons[:1])}".rstrip()

@@ -36,8 +36,7 @@ def fail(front: Front, request: Request, ename: str, evalue: str) -> None:
 def recall(
     front: Front, request: Request, outputs: tuple[Output, ...], count: int, mark: dict[str, str]
 ) -> None:
-    """Answer a cell with the outputs of an earlier run, and a mark that says so."""
-    begin(front, request, count)
+    """Answer a cell that was begun with the outputs of an earlier run, and say so."""
     for output in outputs:
         kind = output["output_type"]
         if kind in OUTPUT_TYPES:

@@ -147,6 +147,7 @@ class EngineState(Follower):
             node=self.time.place.node,
             is_ahead=not self.time.is_there,
             reuse=self.reuse,
+            allowed=self.allowed,
         )
 
     def _placed(self, checkpoint: Checkpoint) -> Checkpoint:
@@ -252,8 +253,8 @@ class EngineState(Follower):
                 case "recording":
                     self._do(ev.TellRecording(ask))
                 case "reuse":
-                    self.reuse = ask.args["on"]
-                    self._do(ev.AllowHints(tuple(ask.args["allow"])), ev.Answer(ask, self.reuse))
+                    self.reuse, self.allowed = ask.args["on"], tuple(ask.args["allow"])
+                    self._do(ev.AllowHints(self.allowed), ev.Answer(ask, self.reuse))
                 case "auto":
                     self.auto = ask.args["mode"]
                     self._do(ev.Answer(ask, self.auto))

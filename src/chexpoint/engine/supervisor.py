@@ -100,6 +100,7 @@ class Supervisor:
         self._recording = Recording(journal, self._wake)
         self._progress: str | None = None
         self._opening: _Opening | None = None
+        self._mentions: list[str] = []
 
     # ------------------------------------------------------------ loop
 
@@ -181,7 +182,7 @@ class Supervisor:
             self._answer(answer)
         for result in self._recording.results():
             if isinstance(result, Told):
-                self._note(result.text, error=True)
+                self._mention(result.text)
             else:
                 self._handle(result)
 
@@ -190,7 +191,7 @@ class Supervisor:
         for audited, request in self._auditing.concluded():
             self._recording.concluded(audited.step, audited.lineage)
             if text := strayed(audited.step):
-                self._note(text, error=True)
+                self._mention(text)
             if audited.needed_privileges:
                 text = about_privileges(audited.needed_privileges)
                 replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
@@ -262,6 +263,7 @@ class Supervisor:
             self._deliver(Channel.IOPUB, frames)
         if is_first and kind == "execute_input":
             self._opening = None
+            self._tell_mentions(opening.request)
             if opening.remark:
                 self._display(marks.run_again(opening.remark), opening.request)
 
@@ -471,6 +473,8 @@ class Supervisor:
             case ev.Recall(request, step, found, count):
                 self._asking = request
                 mark = marks.reused(found.cell.seconds)
+                replies.begin(self._front, request, count)
+                self._tell_mentions(request)
                 replies.recall(self._front, request, found.outputs, count, mark)
                 self._recording.recalled(step)
             case ev.Remark(request, why):
@@ -515,6 +519,8 @@ class Supervisor:
             self._current, self._replied = request, False
             if request.kind != "again":
                 self._asking = request
+            if request.cell is not None and self._mentions and self._opening is None:
+                self._opening = _Opening(request)
         channel = Channel.CONTROL if request.control else Channel.SHELL
         self._auditing.dispatched(request, step)
         if step is not None:
@@ -600,6 +606,22 @@ class Supervisor:
         self._deliver_outputs()
         name = "stderr" if error else "stdout"
         replies.show(self._front, name, f"CHEX: {text}\n", self._asking)
+
+    def _mention(self, text: str) -> None:
+        """Tell the user something as soon as there is a cell to show it under.
+
+        Front ends do not show what comes after the end of a cell.
+        """
+        is_running = self._current is not None and self._current.kind == "execute"
+        if self._held is not None or (is_running and not self._replied):
+            self._note(text, error=True)
+        else:
+            self._mentions.append(text)
+
+    def _tell_mentions(self, request: ev.Request) -> None:
+        mentions, self._mentions = self._mentions, []
+        for text in mentions:
+            replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
 
     def _deliver_outputs(self) -> None:
         """Deliver what the cell printed that is being answered; its reply stays held."""

@@ -270,14 +270,12 @@ def _effects(log: CellLog, names: _Names) -> tuple[Effect, ...]:
         reading = outcome.reading
         size = reading.signature[2] if reading is not None and reading.signature else 0
         name, kind = names(path), outcome.kind
-        if reading is not None and reading.digest == "absent":
-            kind = "deleted"  # on a far file system this comes out late
-        found[name, kind] = Effect(
-            path=name,
-            kind=kind,
-            digest=reading.digest if reading is not None else "",
-            size_bytes=size,
-        )
+        found_there = reading.digest if reading is not None else ""
+        if reading is not None and found_there == "absent":
+            # On a far file system this comes out late.  Elsewhere it was there at the end of the
+            # cell, and somebody else has deleted it before it could be looked at.
+            kind, found_there = ("deleted", "absent") if reading.is_far else (kind, "")
+        found[name, kind] = Effect(path=name, kind=kind, digest=found_there, size_bytes=size)
     return tuple(effect for _, effect in sorted(found.items()))
 
 

@@ -66,6 +66,8 @@ class VersionMagics(Magics):
         args = parse_argstring(self.chex_record, line)
         if args.off or args.on:
             self._pause(off=args.off)
+        elif args.name is None and args.here:
+            raise UsageError("name the version that begins here: %chex_record NAME --here")
         elif args.name is None:
             self._show(args.json)
         else:
@@ -141,12 +143,11 @@ class VersionMagics(Magics):
             %chex_reuse on --allow time
         """
         args = parse_argstring(self.chex_reuse, line)
-        if args.mode is None and not args.allow:
-            is_on = self._engine.status().reuse
-        else:
-            is_on = self._engine.ask("reuse", on=args.mode != "off", allow=args.allow)
-        allowed = f", in spite of: {', '.join(args.allow)}" if args.allow else ""
-        print(f"CHEX: reuse is {'on' if is_on else 'off'}{allowed}")
+        if args.mode is not None or args.allow:
+            self._engine.ask("reuse", on=args.mode != "off", allow=args.allow)
+        status = self._engine.status()
+        allowed = f", in spite of: {', '.join(status.allowed)}" if status.allowed else ""
+        print(f"CHEX: reuse is {'on' if status.reuse else 'off'}{allowed}")
 
     @magic_arguments()
     @argument("ref", nargs="+", help="a version, a node, a cell number, or a checkpoint")

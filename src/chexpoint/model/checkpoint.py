@@ -92,6 +92,8 @@ class Status:
     """Whether the live state has not been brought to where the user is yet."""
     reuse: bool = True
     """Whether cells of a recorded version may be answered from earlier runs."""
+    allowed: tuple[str, ...] = ()
+    """Kinds of hints in spite of which they may."""
 
 
 def to_json(value: Any) -> Any:
@@ -131,5 +133,6 @@ def status_from_json(data: dict[str, Any]) -> Status:
             "checkpoints": tuple(checkpoint_from_json(c) for c in data["checkpoints"]),
             "refused": tuple(hazard_from_json(h) for h in data["refused"]),
             "missing": tuple(data["missing"]),
+            "allowed": tuple(data["allowed"]),
         }
     )

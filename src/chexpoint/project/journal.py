@@ -157,7 +157,8 @@ class ProjectJournal:
             write()
 
     def _record(self, step: Step, cell: CellRecord, *, is_again: bool) -> None:
-        if not self._is_on or self._problem:
+        has_strayed = is_again and cell.lineage.status != "ok"  # the node is not what it was
+        if not self._is_on or self._problem or has_strayed:
             self._log.wait(step, cell)
             return
         try:

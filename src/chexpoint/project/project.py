@@ -240,6 +240,8 @@ class Project:
             way = ways.to_version(word)
             if way is not None:
                 return way
+            if not search.may_mean_node(word):
+                raise history.no_version(connection, word)
             run = search.Search(connection).run(word.lower())
             if run is None:
                 raise self._nothing()

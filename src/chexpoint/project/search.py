@@ -170,3 +170,8 @@ class Search:
         newest = [str(ident)[:SHORT] for (ident,) in rows]
         close = suggestion(word, newest)
         return close if close.startswith("Did you mean") else suggestion(word, newest[:8])
+
+
+def may_mean_node(word: str) -> bool:
+    """Return whether a word looks like a node or the number of a cell, rather than a name."""
+    return bool(_COUNT.fullmatch(word) or _DIGITS.fullmatch(word.lower()))

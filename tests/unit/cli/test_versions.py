@@ -26,7 +26,7 @@ def test_versions_are_listed_oldest_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded(tmp_path)
-    assert run("--project", str(tmp_path)) == 0
+    assert run("--project", str(tmp_path), "--all") == 0
     head, *rows = (line.split() for line in capsys.readouterr().out.rstrip().split("\n"))
     assert head == ["version", "cells", "computed", "shared", "when", "origin"]
     assert [row[:5] for row in rows] == [
@@ -39,6 +39,9 @@ def test_versions_are_listed_oldest_first(
 def test_json_holds_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = recorded(tmp_path)
     assert run("--project", str(tmp_path), "--json") == 0
+    current = json.loads(capsys.readouterr().out)["versions"]
+    assert [row["label"] for row in current] == ["tuned", "base"]
+    assert run("--project", str(tmp_path), "--json", "--all") == 0
     rows = json.loads(capsys.readouterr().out)["versions"]
     assert [row["label"] for row in rows] == ["base@1", "tuned", "base"]
     assert [row["node"] for row in rows] == [version.node for version in project.versions()]

@@ -184,17 +184,20 @@ def test_what_happened_between_cells_is_said() -> None:
 
 def test_effects_are_sorted_and_say_what_became_of_each() -> None:
     made = log()
-    late = Reading(signature(3), "absent")  # far away, and gone by then
+    late, lost = Reading(signature(3), "absent"), Reading(signature(4), "absent")
+    late.is_far = True  # far away, and gone by then; the other one, somebody else has deleted
     made.outcomes = {
         "/p/b": Outcome("written", Reading(signature(2), "d2")),
         "/p/a": Outcome("deleted"),
         "/p/c": Outcome("written", late),
+        "/p/d": Outcome("written", lost),
     }
     found = [(e.path, e.kind, e.digest, e.size_bytes) for e in ended(made).effects]
     assert found == [
         ("./a", "deleted", "", 0),
         ("./b", "written", "d2", 20),
         ("./c", "deleted", "absent", 30),
+        ("./d", "written", "", 40),
     ]
 
 

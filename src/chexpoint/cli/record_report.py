@@ -1,0 +1,168 @@
+"""What ``chex record`` tells of the versions it has recorded: line by line, or as JSON."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chexpoint.cli.picture_files import print_text
+from chexpoint.errors import InvalidValue
+from chexpoint.model import ExecutionTree, format_seconds
+
+if TYPE_CHECKING:
+    from chexpoint.project import CellRun, VersionRun
+
+_LONGEST_MESSAGE = 300
+
+
+class Report:
+    """What came of all versions: kept, and told line by line."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
+        self._started = time.perf_counter()
+        self.versions: list[VersionRun] = []
+        self.unread: list[tuple[str, str]] = []
+        """Files that could not be read, and why not."""
+        self.exit_code = 0
+
+    def file_failed(self, file: str, error: InvalidValue) -> None:
+        self.unread.append((file, str(error)))
+        self.fail(str(error))
+
+    def fail(self, message: str, exit_code: int = 1) -> None:
+        """Tell of a failure."""
+        self.exit_code = max(self.exit_code, exit_code)
+        self.warn(message)
+
+    def warn(self, message: str) -> None:
+        print(f"chex: {_one_line(message)}", file=sys.stderr)
+
+    def recorded(self, run: VersionRun) -> None:
+        """Tell of a version."""
+        self.versions.append(run)
+        if run.number is None and run.status == "ok":
+            self.warn(f"{run.task.file.path}: no code cells, so there is nothing to record")
+            return
+        if run.status == "error":
+            self.fail(failure_line(run))
+        if not self._is_quiet:
+            print_text(version_line(run))
+
+    def summarize(self) -> None:
+        """Tell how much was recorded."""
+        if self._is_quiet:
+            return
+        recorded = [run for run in self.versions if run.number is not None]
+        print_text(
+            f"{_count(len(recorded), 'version')} recorded: "
+            f"{_count(sum(len(run.cells) for run in recorded), 'cell')} "
+            f"in {format_seconds(time.perf_counter() - self._started)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        labels = _labels(self.versions)
+        return {
+            "versions": [_version_json(run, labels) for run in self.versions],
+            "unread": [{"file": file, "error": error} for file, error in self.unread],
+            "cells": sum(len(run.cells) for run in self.versions),
+            "seconds": time.perf_counter() - self._started,
+        }
+
+
+def version_line(run: VersionRun) -> str:
+    """Return what is said of a version that was recorded."""
+    cells = _count(len(run.cells), "cell")
+    end = {"ok": "", "error": ", the last one failed", "interrupted": ", interrupted"}[run.status]
+    return f"{run.task.name}: {cells} in {format_seconds(run.seconds)}{end}"
+
+
+def failure_line(run: VersionRun) -> str:
+    """Return which cell of a version failed, and how."""
+    last = run.cells[-1]
+    return f"{_where(run, last)}: {_error_text(last)}"
+
+
+def _where(run: VersionRun, last: CellRun) -> str:
+    file, cell = run.task.file.path, last.cell
+    which = f"cell {cell.number}" if cell.number is not None else f"the {cell.kind} cell"
+    line = _line_of_error(last, file.name) if cell.line is not None else None
+    versions = f" of {run.task.name}" if run.task.parameters else ""
+    return f"{file}{'' if line is None else f':{line}'}: {which}{versions}"
+
+
+def _line_of_error(run: CellRun, name: str) -> int | None:
+    """Return the line of a script that an error comes from, else where its cell begins."""
+    text = "\n".join(run.error.traceback) if run.error is not None else ""
+    found = re.findall(rf'File "[^"\n]*{re.escape(name)}", line (\d+)', text)
+    return int(found[-1]) if found else run.cell.line
+
+
+def _error_text(run: CellRun) -> str:
+    if run.error is None:
+        return ""
+    return _one_line(f"{run.error.ename}: {run.error.evalue}".removesuffix(": "))
+
+
+def _one_line(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[: _LONGEST_MESSAGE - 3]}..."
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _labels(runs: Sequence[VersionRun]) -> dict[tuple[Path, str, int], str]:
+    """Return how versions are called now, by their folder, name and number."""
+    from chexpoint.project import Project
+
+    labels = {}
+    for folder in {run.task.folder for run in runs}:
+        versions = Project.at(folder).versions()
+        for version, label in ExecutionTree((), versions).labels.items():
+            labels[folder, version.name, version.number] = label
+    return labels
+
+
+def _version_json(run: VersionRun, labels: dict[tuple[Path, str, int], str]) -> dict[str, Any]:
+    task = run.task
+    return {
+        "name": task.name,
+        "label": labels.get((task.folder, task.name, run.number or 0)),
+        "file": str(task.file.path),
+        "parameters": {each.name: _json_value(each.value) for each in task.parameters},
+        "status": run.status,
+        "seconds": run.seconds,
+        "project": str(task.folder),
+        "cells": [
+            {
+                "number": each.cell.number,
+                "kind": each.cell.kind,
+                "line": each.cell.line,
+                "node": each.node,
+                "seconds": each.seconds,
+                "status": each.status,
+                "error": _error_text(each) or None,
+            }
+            for each in run.cells
+        ],
+    }
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value of a parameter as JSON has it: there are no infinite numbers."""
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case list():
+            return [_json_value(item) for item in value]
+        case dict():
+            return {str(key): _json_value(item) for key, item in value.items()}
+    return value
