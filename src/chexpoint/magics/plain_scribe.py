@@ -33,11 +33,10 @@ from functools import partial
 from typing import Any
 
 from chexpoint.errors import ChexError, InvalidValue
-from chexpoint.lineage import Auditor, Cell, Places, Step, default_cache_folder, worth_keeping
-from chexpoint.model import CellLineage, CellRecord, Output, PathCell, parse_size
-from chexpoint.project import KEEP_VARIABLE, Project
+from chexpoint.lineage import Auditor, Cell, Places, Step, default_cache_folder
+from chexpoint.model import CellLineage, CellRecord, Output, PathCell
+from chexpoint.project import Project, keep_files
 
-_KEEP_BYTES = 32 * 2**20
 # How long digests of the last cells are waited for after the kernel has ended.
 _LAST_WAIT_S = 30.0
 
@@ -82,7 +81,6 @@ class Scribe:
     ) -> None:
         self._project = project
         self._places = places
-        self._keep_bytes = _keep_bytes()
         self._auditor = auditor
         self._session = session
         self._tell = tell
@@ -189,18 +187,7 @@ class Scribe:
                 cell_id=run.cell_id,
             )
         )
-        for file in worth_keeping(lineage, self._places):
-            if file.size_bytes <= self._keep_bytes:
-                self._project.keep_file(file.path, file.digest)
-
-
-def _keep_bytes() -> int:
-    """Return the size of the largest file whose contents are kept."""
-    text = os.environ.get(KEEP_VARIABLE, "")
-    try:
-        return 0 if text == "0" else parse_size(text) if text else _KEEP_BYTES
-    except InvalidValue:
-        return _KEEP_BYTES
+        keep_files(self._project, lineage, self._places)
 
 
 def main(descriptor: int, asked: dict[str, Any]) -> None:

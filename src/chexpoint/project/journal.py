@@ -16,25 +16,20 @@ from pathlib import Path
 
 from chexpoint.engine import CellText, FilesChecked, Looked, Result, Told
 from chexpoint.errors import CatalogError, ChexError, InvalidValue
-from chexpoint.lineage import Lost, Present, Step, default_cache_folder, put_back, worth_keeping
+from chexpoint.lineage import Lost, Present, Step, default_cache_folder, put_back
 from chexpoint.model import (
-    Bytes,
     CellRecord,
     Checkpoint,
     Effect,
     PathCell,
     RecordingStatus,
-    parse_size,
 )
+from chexpoint.project.kept_files import keep_files
 from chexpoint.project.names import check_version_name
 from chexpoint.project.project import Project
 from chexpoint.project.reuse import Reuse
 from chexpoint.project.version_log import VersionLog
 
-KEEP_VARIABLE = "CHEX_KEEP_FILES"
-"""Environment variable: the largest file whose contents are kept, such as ``32M``; 0 for none."""
-
-_KEEP_BYTES = 32 * 2**20
 # How long an ending kernel waits for the last cells to be written.
 _CLOSE_TIMEOUT_S = 5.0
 _SHOWN_FILES = 10
@@ -59,7 +54,6 @@ class ProjectJournal:
         self._allowed: tuple[str, ...] = ()
         self._startup: tuple[str, ...] = ()
         self._ignored: tuple[str, ...] = ()
-        self._keep_bytes = _keep_bytes()
         self._is_on = True
         self._problem = ""
         self._held: tuple[object, ...] = ()
@@ -166,9 +160,7 @@ class ProjectJournal:
         except Exception:
             self._log.wait(step, cell)
             raise
-        for file in worth_keeping(cell.lineage, self._world().places):
-            if file.size_bytes <= self._keep_bytes:
-                self._project.keep_file(file.path, file.digest)
+        keep_files(self._project, cell.lineage, self._world().places)
 
     def _begin(self, name: str, place: Step) -> None:
         self._is_on, self._problem = True, ""
@@ -285,11 +277,3 @@ def version_name(text: str) -> str:
     except InvalidValue:
         return ""
     return name
-
-
-def _keep_bytes() -> Bytes:
-    text = os.environ.get(KEEP_VARIABLE, "")
-    try:
-        return 0 if text == "0" else parse_size(text) if text else _KEEP_BYTES
-    except InvalidValue:
-        return _KEEP_BYTES

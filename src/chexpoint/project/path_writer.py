@@ -7,17 +7,15 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from chexpoint.errors import EngineError, InvalidValue
+from chexpoint.errors import EngineError
 from chexpoint.lineage import (
     Places,
     code_hash,
     lineage_digest,
     strict_digest,
     taint_after,
-    worth_keeping,
 )
 from chexpoint.model import (
-    Bytes,
     CellAudit,
     CellLineage,
     CellRecord,
@@ -25,17 +23,14 @@ from chexpoint.model import (
     NodeId,
     Output,
     PathCell,
-    parse_size,
 )
 from chexpoint.project.batch_plan import VersionTask
-from chexpoint.project.journal import KEEP_VARIABLE
+from chexpoint.project.kept_files import keep_files
 from chexpoint.project.project import Project
 from chexpoint.project.sources import SourceCell
 
 AskLineage = Callable[..., tuple[CellLineage, ...]]
 """`Engine.lineage`."""
-
-_KEEP_BYTES = 32 * 2**20
 
 
 class PathWriter:
@@ -156,14 +151,4 @@ class PathWriter:
                 cell_id=cell.cell_id,
             )
         )
-        for file in worth_keeping(lineage, self._places):
-            if file.size_bytes <= _keep_bytes():
-                self._project.keep_file(file.path, file.digest)
-
-
-def _keep_bytes() -> Bytes:
-    text = os.environ.get(KEEP_VARIABLE, "")
-    try:
-        return 0 if text == "0" else parse_size(text) if text else _KEEP_BYTES
-    except InvalidValue:
-        return _KEEP_BYTES
+        keep_files(self._project, lineage, self._places)
