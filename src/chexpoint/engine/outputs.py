@@ -23,12 +23,21 @@ class OutputCollector:
     def __init__(self, on_output: Callable[[Output], None] | None = None) -> None:
         self._on_output = on_output
         self._outputs: list[Output] = []
+        self._texts: list[str] = []
+        """The pieces of the last output, if it is text of a stream."""
         self._displays: dict[str, list[int]] = {}
         self._clear_next = False
 
     @property
     def outputs(self) -> tuple[Output, ...]:
+        self._join()
         return tuple(self._outputs)
+
+    def _join(self) -> None:
+        """Put the pieces of text together: once, because there may be very many."""
+        if len(self._texts) > 1:
+            self._outputs[-1] = {**self._outputs[-1], "text": "".join(self._texts)}
+            self._texts = [self._outputs[-1]["text"]]
 
     def add(self, kind: str, content: dict[str, Any]) -> None:
         """Take one message; those of other types than outputs are ignored."""
@@ -46,6 +55,7 @@ class OutputCollector:
 
     def _clear(self) -> None:
         self._outputs.clear()
+        self._texts.clear()
         self._displays.clear()
         self._clear_next = False
 
@@ -59,9 +69,10 @@ class OutputCollector:
             self._on_output(output)
         last = self._outputs[-1] if self._outputs else {}
         if kind == "stream" and last.get("name") == output["name"]:
-            # A new value: the one before may have been handed out.
-            self._outputs[-1] = {**last, "text": last["text"] + output["text"]}
+            self._texts.append(output["text"])
             return
+        self._join()
+        self._texts = [output["text"]] if kind == "stream" else []
         if display is not None:
             self._displays.setdefault(display, []).append(len(self._outputs))
         self._outputs.append(output)

@@ -13,7 +13,10 @@ from chexpoint.engine.journal import Journal, Result
 from chexpoint.engine.message import published
 from chexpoint.engine.outputs import OutputCollector
 from chexpoint.lineage import Step, differences
-from chexpoint.model import CellLineage, CellRecord, Checkpoint, Hint, RecordingStatus
+from chexpoint.model import Bytes, CellLineage, CellRecord, Checkpoint, Hint, RecordingStatus
+
+# What a cell shows beyond this is not kept, and the cell not reused.
+_LARGEST_OUTPUT = 64 * 2**20
 
 
 @dataclass(slots=True)
@@ -26,11 +29,18 @@ class _Open:
     collector: OutputCollector = field(default_factory=OutputCollector)
     displays: set[str] = field(default_factory=set)
     """The ids of what it has displayed."""
+    size: Bytes = 0
+    """How much it has shown."""
     reach: str = ""
     """What it has done to the front end that its outputs do not show, in a sentence."""
 
-    def heard(self, kind: str, content: dict[str, Any]) -> None:
+    def heard(self, kind: str, content: dict[str, Any], size: int) -> None:
         """Take a message that it published."""
+        self.size += size
+        if self.size > _LARGEST_OUTPUT:
+            self.collector = OutputCollector()
+            self.reach = "it shows more than is kept"
+            return
         self.collector.add(kind, content)
         display = content.get("transient", {}).get("display_id")
         if kind == "display_data" and display is not None:
@@ -89,7 +99,7 @@ class Recording:
         if cell.message != parent:
             return True
         if kind != "status":
-            cell.heard(kind, json.loads(content))
+            cell.heard(kind, json.loads(content), len(content))
         return not cell.is_again or kind.startswith("comm_")
 
     def printed(self, name: str, text: str) -> bool:
@@ -97,7 +107,7 @@ class Recording:
         cell = self._open
         if cell is None:
             return True
-        cell.collector.add("stream", {"name": name, "text": text})
+        cell.heard("stream", {"name": name, "text": text}, len(text))
         return not cell.is_again
 
     def ended(self) -> None:
