@@ -13,33 +13,31 @@ import os
 import signal
 import sys
 import time
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine import marks, proc, replies
+from chexpoint.engine import proc, replies
 from chexpoint.engine.auditing import Auditing, about_privileges
 from chexpoint.engine.effects import FileLog
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.journal import Journal, Told
 from chexpoint.engine.live_worker import LiveWorker, started_below
 from chexpoint.engine.memory import available_bytes
-from chexpoint.engine.message import message_id, published
+from chexpoint.engine.message import message_id
 from chexpoint.engine.meter import Meter
 from chexpoint.engine.recording import Recording, strayed
 from chexpoint.engine.spawn import Spawner
+from chexpoint.engine.speaker import Speaker
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.lineage import Step
-from chexpoint.model import CheckpointId, Seconds, hazard_from_json, to_json
+from chexpoint.model import CheckpointId, hazard_from_json, to_json
 
 # How often memory is looked at while checkpoints are held.
 _WATCH_S = 1.0
 _PACKETS_AT_ONCE = 200
-# Bringing back a state that takes less is not worth a word.
-_WORTH_A_LINE_S: Seconds = 0.5
 
 
 @dataclass(slots=True)
@@ -47,15 +45,6 @@ class _Thawing:
     checkpoint: CheckpointId
     link: Link
     started: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """What is to be said at the start of a cell, or was said before the worker could."""
-
-    request: ev.Request
-    remark: str = ""
-    is_told: bool = False
 
 
 class Supervisor:
@@ -77,12 +66,7 @@ class Supervisor:
         self._controls: dict[CheckpointId, Link] = {}
         self._frozen_pids: dict[CheckpointId, int] = {}
         self._thawing: _Thawing | None = None
-        self._held: list[tuple[Channel, Sequence[bytes]]] | None = None
-        self._current: ev.Request | None = None
-        self._asking: ev.Request | None = None
-        """The last request of the driver's that was begun: where to tell it something."""
         self._newcomer: tuple[dict[str, Any], Sequence[int]] = {}, ()
-        self._replied = True
         self._ready = False
         self._timers: dict[ev.TimerName, float] = {}
         self._files = FileLog()
@@ -98,9 +82,7 @@ class Supervisor:
         self._meter = Meter(self._wake)
         self._auditing = Auditing(self._wake)
         self._recording = Recording(journal, self._wake)
-        self._progress: str | None = None
-        self._opening: _Opening | None = None
-        self._mentions: list[str] = []
+        self._speaker = Speaker()
 
     # ------------------------------------------------------------ loop
 
@@ -114,7 +96,7 @@ class Supervisor:
 
     def run(self, front: Front) -> None:
         """Serve a front until the engine ends."""
-        self._front = front
+        self._front = self._speaker.front = front
         parent = os.getppid()
         # As stock: a kernel that Jupyter started ends with it; one started by hand stays.
         has_owner = os.environ.get("JPY_PARENT_PID", "1") != "1"
@@ -182,7 +164,7 @@ class Supervisor:
             self._answer(answer)
         for result in self._recording.results():
             if isinstance(result, Told):
-                self._mention(result.text)
+                self._speaker.mention(result.text)
             else:
                 self._handle(result)
 
@@ -191,7 +173,7 @@ class Supervisor:
         for audited, request in self._auditing.concluded():
             self._recording.concluded(audited.step, audited.lineage)
             if text := strayed(audited.step):
-                self._mention(text)
+                self._speaker.mention(text)
             if audited.needed_privileges:
                 text = about_privileges(audited.needed_privileges)
                 replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
@@ -245,27 +227,13 @@ class Supervisor:
             return
         if packet.channel in {Channel.SHELL, Channel.CONTROL}:
             self._drain_outputs()  # text written by C code comes before the reply
-            self._replied = True
-            if self._current is not None and self._current.kind == "again":
+            self._speaker.is_replied = True
+            current = self._speaker.current
+            if current is not None and current.kind == "again":
                 return
         elif packet.channel == Channel.IOPUB and not self._recording.heard(packet.frames):
             return
-        elif packet.channel == Channel.IOPUB and self._opening is not None:
-            self._open(packet.frames, self._opening)
-            return
-        self._deliver(packet.channel, packet.frames)
-
-    def _open(self, frames: Sequence[bytes], opening: _Opening) -> None:
-        """Deliver what the worker says first of a cell, with what we have to say."""
-        kind, parent, _ = published(frames)
-        is_first = parent == message_id(opening.request.frames)
-        if not (is_first and opening.is_told):
-            self._deliver(Channel.IOPUB, frames)
-        if is_first and kind == "execute_input":
-            self._opening = None
-            self._tell_mentions(opening.request)
-            if opening.remark:
-                self._display(marks.run_again(opening.remark), opening.request)
+        self._speaker.deliver(packet.channel, packet.frames)
 
     def _worker_event(self, event: dict[str, Any], fds: Sequence[int]) -> None:
         match event["event"]:
@@ -304,7 +272,7 @@ class Supervisor:
 
     def _done(self, event: dict[str, Any]) -> None:
         cell = event["cell"]
-        if self._current is not None and self._current.seq == event["seq"]:
+        if self._speaker.current is not None and self._speaker.current.seq == event["seq"]:
             if cell is not None:
                 self._recording.ended()
             else:
@@ -320,8 +288,13 @@ class Supervisor:
         )
 
     def _ensure_reply(self, seq: int) -> None:
-        request = self._current
-        if request and request.seq == seq and request.kind == "execute" and not self._replied:
+        request = self._speaker.current
+        if (
+            request
+            and request.seq == seq
+            and request.kind == "execute"
+            and not self._speaker.is_replied
+        ):
             replies.fail(self._front, request, "NoReply", "the cell ended without an answer")
 
     def _read_checkpoints(self, ready: set[int]) -> None:
@@ -381,7 +354,7 @@ class Supervisor:
                         sys.stderr.write(text)  # noise of starting up
                         sys.stderr.flush()
                     elif text and self._recording.printed(name, text):
-                        replies.show(self._front, name, text, self._asking)
+                        self._speaker.show(name, text)
 
     def _reap(self) -> None:
         while True:
@@ -451,7 +424,7 @@ class Supervisor:
                 self._measure(urgent=urgent)
             case ev.AskWorkerToExit():
                 self._command(do="exit")
-                if isinstance(self._current, ev.Request) and not self._replied:
+                if isinstance(self._speaker.current, ev.Request) and not self._speaker.is_replied:
                     self.interrupt()
             case ev.Stop():
                 self._stop = instruction
@@ -459,29 +432,9 @@ class Supervisor:
                 return False
         return True
 
-    def _tell(self, instruction: ev.Instruction) -> bool:  # noqa: C901, PLR0912 - a table
-        """Do what is to be shown or answered; return whether it was that."""
+    def _tell(self, instruction: ev.Instruction) -> bool:
+        """Answer what was asked; return whether it was that."""
         match instruction:
-            case ev.Abort(request):
-                replies.abort(self._front, request)
-            case ev.Fail(request, ename, evalue, count):
-                self._replied = True
-                opening, self._opening = self._opening, None
-                if count and not (opening and opening.is_told and opening.request is request):
-                    replies.begin(self._front, request, count)
-                replies.fail(self._front, request, ename, evalue)
-            case ev.Recall(request, step, found, count):
-                self._asking = request
-                mark = marks.reused(found.cell.seconds)
-                replies.begin(self._front, request, count)
-                self._tell_mentions(request)
-                replies.recall(self._front, request, found.outputs, count, mark)
-                self._recording.recalled(step)
-            case ev.Remark(request, why):
-                is_told = self._opening is not None and self._opening.request is request
-                self._opening = _Opening(request, why, is_told=is_told)
-            case ev.Progress():
-                self._show_progress(instruction)
             case ev.Answer():
                 self._answer(instruction)
             case ev.TellLineage():
@@ -489,14 +442,11 @@ class Supervisor:
                 self._wake()
             case ev.TellRecording(ask):
                 self._answer(ev.Answer(ask, self._recording.status()))
-            case ev.Hold():
-                self._held = []
-            case ev.Release():
-                self._release()
-            case ev.Note(text, error):
-                self._note(text, error)
+            case ev.Recall(_, step):
+                self._speaker.obey(instruction)
+                self._recording.recalled(step)
             case _:
-                return False
+                return self._speaker.obey(instruction)
         return True
 
     def _start_worker(self) -> None:
@@ -515,12 +465,7 @@ class Supervisor:
     def _dispatch(self, request: ev.Request, step: Step | None) -> None:
         if request.kind == "again" and request.cell is not None:
             request = replace(request, frames=self._front.cell(request.cell.source))
-        if request.kind != "comm" or self._replied:
-            self._current, self._replied = request, False
-            if request.kind != "again":
-                self._asking = request
-            if request.cell is not None and self._mentions and self._opening is None:
-                self._opening = _Opening(request)
+        self._speaker.given(request)
         channel = Channel.CONTROL if request.control else Channel.SHELL
         self._auditing.dispatched(request, step)
         if step is not None:
@@ -551,7 +496,7 @@ class Supervisor:
         self._kill_worker()
         self._worker = LiveWorker(pid, thawing.link)
         self._auditing.adopted(step, pid)
-        self._replied = True
+        self._speaker.is_replied = True
         self._front.switched()
         if self._frozen_pids.get(thawing.checkpoint) == pid:
             del self._frozen_pids[thawing.checkpoint]  # it is the worker now
@@ -596,75 +541,6 @@ class Supervisor:
         else:
             self._command(do="answer", token=answer.ask.token, result=result)
 
-    def _deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
-        if self._held is not None:
-            self._held.append((channel, frames))
-        else:
-            self._front.deliver(channel, frames)
-
-    def _note(self, text: str, error: bool) -> None:
-        self._deliver_outputs()
-        name = "stderr" if error else "stdout"
-        replies.show(self._front, name, f"CHEX: {text}\n", self._asking)
-
-    def _mention(self, text: str) -> None:
-        """Tell the user something as soon as there is a cell to show it under.
-
-        Front ends do not show what comes after the end of a cell.
-        """
-        is_running = self._current is not None and self._current.kind == "execute"
-        if self._held is not None or (is_running and not self._replied):
-            self._note(text, error=True)
-        else:
-            self._mentions.append(text)
-
-    def _tell_mentions(self, request: ev.Request) -> None:
-        mentions, self._mentions = self._mentions, []
-        for text in mentions:
-            replies.show(self._front, "stderr", f"CHEX: {text}\n", request)
-
-    def _deliver_outputs(self) -> None:
-        """Deliver what the cell printed that is being answered; its reply stays held."""
-        while self._held and self._held[0][0] == Channel.IOPUB:
-            self._front.deliver(*self._held.pop(0))
-
-    def _display(
-        self,
-        mark: marks.Mark,
-        request: ev.Request | None,
-        kind: str = "display_data",
-        display_id: str | None = None,
-    ) -> None:
-        self._deliver_outputs()
-        self._front.publish(kind, replies.display(mark, display_id), request)
-
-    def _show_progress(self, progress: ev.Progress) -> None:
-        """Show how far the worker is on its way, if that takes long enough to be worth a line."""
-        asking = progress.request or self._asking
-        if asking is None or asking.cell is None:
-            return
-        if progress.done < progress.total:
-            if progress.spent + progress.left < _WORTH_A_LINE_S:
-                return
-            mark = marks.following(progress.done, progress.total, progress.left)
-        elif self._progress is None and progress.spent < _WORTH_A_LINE_S:
-            return
-        else:
-            mark = marks.followed(progress.total, progress.spent)
-        if self._progress is None and progress.request is not None:
-            replies.begin(self._front, progress.request, progress.execution_count)
-            self._opening = _Opening(progress.request, is_told=True)
-        kind = "display_data" if self._progress is None else "update_display_data"
-        self._progress = self._progress or uuid.uuid4().hex
-        self._display(mark, asking, kind, self._progress)
-        if progress.done == progress.total:
-            self._progress = None
-
-    def _release(self) -> None:
-        held, self._held = self._held, None
-        for channel, frames in held or ():
-            self._front.deliver(channel, frames)
-
     def _measure(self, *, urgent: bool) -> None:
         self._meter.request(self._pid, self._frozen_pids, urgent=urgent)
 
@@ -689,7 +565,7 @@ class Supervisor:
                 os.kill(child, signal.SIGTERM)
         if any(os.getpgid(pid) != os.getpgrp() for pid in _living(proc.descendants(os.getpid()))):
             self._auditing.leave_caretaker()
-        self._release()
+        self._speaker.release()
         self._front.stopped(self._stop.how if self._stop else "the parent process ended")
 
 
