@@ -17,6 +17,7 @@ from chexpoint.engine.header import header_of, strip_header
 _BEGIN = re.compile(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*%chex_record[ \t]+(?P<name>[^\s-]\S*)[ \t]*(?:#[^\n]*)?(?:\n|\Z)"
 )
+_NAMED = re.compile(r"^[ \t]*%chex_record[ \t]+(?P<name>[^\s-]\S*)", re.MULTILINE)
 _OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
 _COMMENT = re.compile(r"\s*(#[^\n]*)?")
 _OWN_MAGIC = re.compile(r"chex_\w+")
@@ -57,3 +58,9 @@ def version_begun(source: str) -> str | None:
     if begin is None or all(_COMMENT.fullmatch(line) for line in source[begin.end() :].split("\n")):
         return None
     return begin["name"]
+
+
+def version_named(source: str) -> str | None:
+    """Return the version that a cell begins with ``%chex_record NAME``, whatever else it does."""
+    found = _NAMED.search(source)
+    return found["name"] if found else None

@@ -14,6 +14,7 @@ import asyncio
 import collections
 import contextlib
 import os
+import random
 import select
 import signal
 import sys
@@ -491,6 +492,8 @@ class Worker:
             stream.forget()
         self.app.session.pid = os.getpid()
         self._history().branch()
+        if self.shell.execution_count == 1:
+            random.seed()  # a fresh interpreter draws other numbers each time
         self._files.take()
         self._resident_then = proc.resident_bytes()
         self.tell(

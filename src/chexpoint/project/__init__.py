@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from chexpoint.project.batch import Batch
+    from chexpoint.project.batch import Batch, CellRun, VersionRun
     from chexpoint.project.batch_plan import VersionTask, plan_versions
     from chexpoint.project.comparison import side_of
     from chexpoint.project.journal import ProjectJournal, version_name
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chexpoint.project.sources import SourceFile, read_source
 
 _HOME = {
-    "batch": ("Batch",),
+    "batch": ("Batch", "CellRun", "VersionRun"),
     "batch_plan": ("VersionTask", "plan_versions"),
     "comparison": ("side_of",),
     "journal": ("ProjectJournal", "version_name"),
@@ -44,9 +44,11 @@ def __getattr__(name: str) -> "Any":
 __all__ = [
     "SHORT",
     "Batch",
+    "CellRun",
     "Project",
     "ProjectJournal",
     "SourceFile",
+    "VersionRun",
     "VersionTask",
     "check_version_name",
     "combinations",

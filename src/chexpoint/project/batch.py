@@ -197,7 +197,7 @@ class Batch:
             result = self._result(cell.source)
             if _has_died(result) or self._engine is None:
                 return result, None
-            return result, writer.follow(self._engine.lineage)
+            return result, writer.follow(self._engine.lineage, cell.source)
         except EngineError as problem:
             self.kill()
             return _failure(problem, time.perf_counter() - started), None

@@ -7,7 +7,8 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 
-from chexpoint.errors import EngineError
+from chexpoint.engine import version_named
+from chexpoint.errors import EngineError, InvalidValue
 from chexpoint.lineage import (
     Places,
     code_hash,
@@ -39,6 +40,7 @@ class PathWriter:
     def __init__(self, project: Project, task: VersionTask) -> None:
         self._project = project
         self._task = task
+        self._name = task.name
         self._session = f"{time.time_ns():x}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._path: list[PathCell] = []
         self._version: int | None = None
@@ -49,7 +51,7 @@ class PathWriter:
         """Begin the version."""
         chosen = tuple((each.name, each.text) for each in self._task.parameters)
         self._version = self._project.branch(
-            self._task.name,
+            self._name,
             self._path,
             session=self._session,
             origin=self._task.place,
@@ -61,34 +63,47 @@ class PathWriter:
         if not self._path:
             return None
         nodes = tuple(cell.node for cell in self._path)
-        newest = self._project.version(self._task.name)
+        newest = self._project.version(self._name)
         if newest.path == nodes:
             return newest.number
         # Somebody else has begun a version of this name meanwhile.
         alike = [v for v in self._project.versions() if v.name == newest.name and v.path == nodes]
         return alike[-1].number if alike else None
 
-    def follow(self, lineage: AskLineage) -> CellLineage | None:
+    def follow(self, lineage: AskLineage, source: str) -> CellLineage | None:
         """Return the cell that has led on from where the path is; None if none has.
 
-        A magic may have gone back to an earlier state: then a new version begins there, with the
-        next cell, because a version is a path.
+        A magic may have gone to another state: then a new version begins there, with the next
+        cell, because a version is a path.
 
         Raises
         ------
         EngineError
-            If the engine is where the path does not lead.
+            If the engine is in a state that is not recorded.
         """
+        if (name := version_named(source)) is not None:
+            self._name, self._version = name, None
         last = lineage(last=1)
         number = last[-1].number if last else 0
         if number == len(self._path) + 1 and self._follows(last[-1]):
             return last[-1]
-        if number > len(self._path) or (last and self._path[number - 1].node != last[-1].node):
-            raise EngineError("the engine is in a state that the cells do not lead to")
-        if number < len(self._path):
-            del self._path[number:]
-            self._version = None
-        return None
+        if number <= len(self._path) and (not last or self._path[number - 1].node == last[-1].node):
+            if number < len(self._path):
+                del self._path[number:]
+                self._version = None
+            return None
+        has_run = last[-1].source == source
+        whole = lineage(last=None)
+        self._go(whole[:-1] if has_run else whole)
+        return last[-1] if has_run else None
+
+    def _go(self, cells: tuple[CellLineage, ...]) -> None:
+        """Go on from a state that was recorded before."""
+        try:
+            self._path = list(self._project.way_to(cells[-1].node)) if cells else []
+        except InvalidValue as error:
+            raise EngineError("the engine is in a state that is not recorded") from error
+        self._version = None
 
     def _follows(self, cell: CellLineage) -> bool:
         return not self._path or cell.parent == self._path[-1].node

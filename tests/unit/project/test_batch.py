@@ -182,7 +182,7 @@ def lineage(*codes: str, doubt: str = "") -> CellLineage:
 
 def asked(*path: CellLineage) -> Callable[..., tuple[CellLineage, ...]]:
     """Return an engine's answer to which cell was the last."""
-    return lambda last: path[-last:]
+    return lambda last: path if last is None else path[-last:]
 
 
 CELL = SourceCell(source="x", number=1, cell_id="id")
@@ -202,7 +202,7 @@ def writer(tmp_path: Path) -> PathWriter:
 
 
 def add(writer: PathWriter, *codes: str, doubt: str = "") -> None:
-    found = writer.follow(asked(lineage(*codes, doubt=doubt)))
+    found = writer.follow(asked(lineage(*codes, doubt=doubt)), codes[-1])
     assert found is not None
     writer.add(found, [{"output_type": "stream", "name": "stdout", "text": codes[-1]}], CELL)
 
@@ -227,18 +227,18 @@ def test_cells_are_recorded_with_all_that_is_known(tmp_path: Path, writer: PathW
 
 
 def test_a_cell_that_leads_nowhere_is_not_recorded(tmp_path: Path, writer: PathWriter) -> None:
-    assert writer.follow(asked()) is None
+    assert writer.follow(asked(), "%chex_status") is None
     add(writer, "a")
-    assert writer.follow(asked(lineage("a"))) is None
+    assert writer.follow(asked(lineage("a")), "%chex_restore x") is None
     assert [len(version.path) for version in Project.at(tmp_path).versions()] == [1]
 
 
 def test_going_back_begins_another_version_of_the_name(tmp_path: Path, writer: PathWriter) -> None:
     for codes in (["a"], ["a", "b"], ["a", "b", "c"]):
         add(writer, *codes)
-    assert writer.follow(asked(lineage("a"))) is None
+    assert writer.follow(asked(lineage("a")), "%chex_restore x") is None
     add(writer, "a", "d")
-    assert writer.follow(asked()) is None
+    assert writer.follow(asked(), "%chex_status") is None
     add(writer, "e")
     project = Project.at(tmp_path)
     paths = [[cell.source for cell in project.cells(each)] for each in project.versions()]
@@ -247,11 +247,26 @@ def test_going_back_begins_another_version_of_the_name(tmp_path: Path, writer: P
     assert writer.number() == 3
 
 
-def test_a_state_that_the_cells_do_not_lead_to_is_an_error(writer: PathWriter) -> None:
+def test_a_version_that_the_notebook_names_is_called_so(tmp_path: Path, writer: PathWriter) -> None:
+    add(writer, "a")
+    assert writer.follow(asked(), "%chex_record other") is None
+    add(writer, "b")
+    add(writer, "b", "c")
+    assert writer.follow(asked(lineage("a")), "%chex_checkout a") is None
+    add(writer, "a", "d")
+    project = Project.at(tmp_path)
+    paths = {
+        project.tree().labels[each]: [cell.source for cell in project.cells(each)]
+        for each in project.versions()
+    }
+    assert paths == {"a,lr=0.1": ["a"], "other@1": ["b", "c"], "other": ["a", "d"]}
+
+
+def test_a_state_that_was_never_recorded_is_an_error(writer: PathWriter) -> None:
     add(writer, "a")
     for strange in (lineage("b"), lineage("b", "c"), lineage("a", "b", "c")):
-        with pytest.raises(EngineError, match="do not lead to"):
-            writer.follow(asked(strange))
+        with pytest.raises(EngineError, match="is not recorded"):
+            writer.follow(asked(strange), "%chex_restore x")
 
 
 def test_a_cell_whose_process_died_is_recorded_as_failed(
