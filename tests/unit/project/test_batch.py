@@ -165,7 +165,7 @@ def test_parameters_that_a_later_cell_sets_are_told(tmp_path: Path) -> None:
 def lineage(*codes: str, doubt: str = "") -> CellLineage:
     """Return the last cell of a path that cells with these codes make."""
     hints = (Hint(kind="time", what=doubt),) if doubt else ()
-    nodes = ["0" * 32] + ["-".join(codes[: at + 1]).ljust(32, "-") for at in range(len(codes))]
+    nodes = ["0" * 32] + ["-".join(codes[: at + 1]).ljust(32, "0") for at in range(len(codes))]
     return CellLineage(
         node=NodeId(nodes[-1]),
         parent=NodeId(nodes[-2]),
