@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from chexpoint.engine.cell_files import cell_folder, use_cell_folder
-    from chexpoint.engine.cells import body_of, cell_text, version_begun, version_named
+    from chexpoint.engine.cells import body_of, cell_of, version_begun, version_named
     from chexpoint.engine.events import (
         Ask,
         Asked,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "cell_files": ("cell_folder", "use_cell_folder"),
-    "cells": ("body_of", "cell_text", "version_begun", "version_named"),
+    "cells": ("body_of", "cell_of", "version_begun", "version_named"),
     "events": (
         "Ask",
         "Asked",
@@ -111,7 +111,7 @@ __all__ = [
     "auto_mode",
     "body_of",
     "cell_folder",
-    "cell_text",
+    "cell_of",
     "cgroup_folders",
     "default_budget",
     "execute_request",

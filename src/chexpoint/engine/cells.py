@@ -13,6 +13,7 @@ from typing import Any
 
 from chexpoint.engine.events import CellText
 from chexpoint.engine.header import header_of, strip_header
+from chexpoint.engine.message import Message
 
 _BEGIN = re.compile(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*%chex_record[ \t]+(?P<name>[^\s-]\S*)[ \t]*(?:#[^\n]*)?(?:\n|\Z)"
@@ -21,6 +22,18 @@ _NAMED = re.compile(r"^[ \t]*%chex_record[ \t]+(?P<name>[^\s-]\S*)", re.MULTILIN
 _OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
 _COMMENT = re.compile(r"\s*(#[^\n]*)?")
 _OWN_MAGIC = re.compile(r"chex_\w+")
+
+
+def cell_of(message: Message) -> tuple[CellText | None, bool]:
+    """Return the cell of an execute request, if it is one of a notebook, and whether it is silent.
+
+    The worker will complain about a message that cannot be read.
+    """
+    try:
+        content, metadata = message.content, message.metadata
+        return cell_text(content, metadata), bool(content.get("silent"))
+    except (ValueError, AttributeError, TypeError):
+        return None, False
 
 
 def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellText | None:

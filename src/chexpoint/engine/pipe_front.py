@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.cells import cell_text
+from chexpoint.engine.cells import cell_of
 from chexpoint.engine.front import FrontEvent, InterruptAsked
 from chexpoint.engine.message import HEADLESS_KEY, Codec, execute_request
 from chexpoint.engine.wire import Channel, Link, Packet
@@ -51,7 +51,7 @@ class PipeFront:
     def _event(self, packet: Packet) -> FrontEvent:
         if packet.channel == Channel.SHELL:
             message = self._codec.parse(packet.frames)
-            cell = cell_text(message.content, message.metadata)
+            cell, _ = cell_of(message)
             request = ev.Request(next(self._seq), "execute", message.frames, cell=cell)
             return ev.Submitted(request)
         command = packet.command()

@@ -99,7 +99,9 @@ class Recording:
         if cell.message != parent:
             return True
         if kind != "status":
-            cell.heard(kind, json.loads(content), len(content))
+            # As Jupyter's sessions have it: what cannot be encoded goes as it is.
+            text = content.decode("utf-8", "surrogateescape")
+            cell.heard(kind, json.loads(text), len(content))
         return not cell.is_again or kind.startswith("comm_")
 
     def printed(self, name: str, text: str) -> bool:

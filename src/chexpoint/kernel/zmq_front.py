@@ -26,7 +26,7 @@ from chexpoint.engine import (
     Request,
     ShutdownAsked,
     Submitted,
-    cell_text,
+    cell_of,
     execute_request,
 )
 from chexpoint.errors import InvalidValue
@@ -133,9 +133,8 @@ class ZmqFront:
             kind: Literal["execute", "comm", "state", "other"] = "other"
             cell, is_silent = None, False
             if message.type == "execute_request":
-                content = message.content
-                kind, is_silent = "execute", bool(content.get("silent"))
-                cell = cell_text(content, message.metadata)
+                kind = "execute"
+                cell, is_silent = cell_of(message)
             elif message.type in _COMMS:
                 kind = "comm"
             elif message.type in _ABOUT_STATE:
