@@ -11,6 +11,7 @@ import ast
 import dis
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -259,6 +260,22 @@ def network_hint(host: str, frame: FrameType | None, namespace: Mapping[str, Any
         what=f"{host} was looked up: what comes from there may differ each time",
         line=cell_line(frame, namespace),
     )
+
+
+def thread_hints(namespace: Mapping[str, Any]) -> list[Hint]:
+    """Return a hint for each thread of the user's that goes on after the cell.
+
+    Threads that libraries keep for later do nothing by themselves.
+    """
+    found = []
+    for thread in threading.enumerate():
+        target = getattr(thread, "_target", None)
+        function = getattr(target, "__func__", target)
+        is_users = getattr(function, "__globals__", None) is namespace
+        if is_users or type(thread).__module__ == "__main__":
+            what = f"thread {thread.name} still runs: what it has done by then may differ"
+            found.append(Hint(kind="background", what=what))
+    return found
 
 
 def input_hint(frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint:

@@ -31,6 +31,7 @@ from chexpoint.lineage.hints import (
     random_hints,
     random_states,
     scan,
+    thread_hints,
 )
 from chexpoint.lineage.variables import (
     SESSION_PREFIXES,
@@ -147,6 +148,7 @@ class CellWatch:
             *drain(self._hints),
             *signs.hints,
             *random_hints(self._states, states, self._seeded, signs),
+            *thread_hints(self._globals),
         ]
         self._states = states
         for library, has_seed in signs.seeded.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from chexpoint.lineage.hints import (
     random_hints,
     random_states,
     scan,
+    thread_hints,
 )
 from chexpoint.model import Hint
 
@@ -334,3 +336,20 @@ def test_hosts_are_hinted_at_unless_they_are_this_machine() -> None:
 
 def test_there_is_no_line_without_a_cell() -> None:
     assert cell_line(sys._getframe(), {}) is None
+
+
+def test_a_thread_of_the_user_that_goes_on_is_a_hint_and_one_of_a_library_is_not() -> None:
+    namespace: dict[str, Any] = {"end": threading.Event()}
+    exec("def wait():\n    end.wait()", namespace)  # noqa: S102 - made here
+    thread = threading.Thread(target=namespace["wait"], name="of-the-user")
+    other = threading.Thread(target=namespace["end"].wait, name="of-a-library")
+    assert thread_hints(namespace) == []
+    for each in (thread, other):
+        each.start()
+    (found,) = thread_hints(namespace)
+    namespace["end"].set()
+    for each in (thread, other):
+        each.join()
+    assert found.kind == "background"
+    assert "of-the-user" in found.what
+    assert thread_hints(namespace) == []
