@@ -49,7 +49,7 @@ def wait_recorded(kernel: Kernel, cells: int) -> None:
 def told_at_last(kernel: Kernel) -> str:
     """Return what the user was told of the recording since `forget`; at the latest, by now."""
     while not (texts := [t for m in kernel.log if "stopped" in (t := str(m.content.get("text")))]):
-        kernel.execute("'something to show'").ok()
+        kernel.wait_reply(kernel.submit("'something to show it under'"))
     (text,) = texts
     assert text.startswith("CHEX: recording stopped: ")
     assert text.count("\n") == 1
@@ -135,7 +135,7 @@ def test_a_full_disk_is_told_once_and_loses_nothing(tmp_path: Path) -> None:
         run_cell(kernel, FILL).ok()
         run_cell(kernel, "%chex_record --on").ok()
         kernel.forget()
-        kernel.execute("d = c2 + 2\nprint(d, 'x' * 100_000)").ok()
+        kernel.wait_reply(kernel.submit("d = c2 + 2\nprint(d, 'x' * 100_000)"))
         assert "the disk is full" in told_at_last(kernel)
         run_cell(kernel, "os.unlink('../fill')").ok()
         run_cell(kernel, "%chex_record --on").ok()
