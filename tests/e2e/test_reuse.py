@@ -147,7 +147,7 @@ def test_an_edited_module_is_noticed(lab: Lab) -> None:
 def test_an_effect_that_is_lost_is_put_back(lab: Lab, spoil: str) -> None:
     name = f"{spoil}.txt"
     cells = [f"o1 = open('{name}', 'w').write('as it was')", f"o2 = open('{name}').read()\no2"]
-    lab.run_all(cells, spoil)
+    assert reused(lab.twice(cells, spoil)) == "rr"  # and so everything is recorded
     if spoil == "deleted":
         (lab.project / name).unlink()
     else:

@@ -454,7 +454,7 @@ class Fail:
     ename: str
     evalue: str
     execution_count: int = 0
-    """If the worker was never given it: the number it would have had."""
+    """The number it would have had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ class Speaker:
         """Whether it has been answered."""
         self._asking: ev.Request | None = None
         """The last request of the driver's that was begun: where to tell it something."""
+        self._has_begun = True
+        """Whether anything was published for the current request."""
         self._held: list[tuple[Channel, Sequence[bytes]]] | None = None
         self._opening: _Opening | None = None
         self._progress: str | None = None
@@ -53,7 +55,7 @@ class Speaker:
         """The worker is given a request."""
         if request.kind == "comm" and not self.is_replied:
             return  # while an async cell runs
-        self.current, self.is_replied = request, False
+        self.current, self.is_replied, self._has_begun = request, False, False
         if request.kind != "again":
             self._asking = request
             if request.cell is not None and self._mentions and self._opening is None:
@@ -61,6 +63,7 @@ class Speaker:
 
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         """Pass on a message of the worker."""
+        self._has_begun = self._has_begun or channel == Channel.IOPUB
         if channel == Channel.IOPUB and self._opening is not None:
             self._open(frames, self._opening)
         else:
@@ -132,7 +135,9 @@ class Speaker:
         self.is_replied = True
         opening, self._opening = self._opening, None
         is_begun = opening is not None and opening.is_told and opening.request is fail.request
-        if fail.execution_count and not is_begun:
+        if fail.request is self.current:
+            is_begun = is_begun or self._has_begun
+        if not is_begun:
             replies.begin(self.front, fail.request, fail.execution_count)
         replies.fail(self.front, fail.request, fail.ename, fail.evalue)
 

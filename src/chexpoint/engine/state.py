@@ -401,7 +401,8 @@ class EngineState(Follower):
                 if request.kind == "again":
                     self._lose_way(WorkerDied(message))
                 else:
-                    self._do(ev.Fail(request, "WorkerDied", message))
+                    count = self._execution_count + 1
+                    self._do(ev.Fail(request, "WorkerDied", message, count))
                     self._abort_waiting()
             case Forking(checkpoint, ask):
                 # Whether the fork was safe is judged after it: this one never was.

@@ -107,6 +107,8 @@ class Reuse:
             return doubt
         if any(_WIDGET in output.get("data", {}) for output in outputs):
             return "it shows a widget, which needs the live state"
+        if undone := _cannot_be_done_twice(lineage):
+            return undone
         if changed := self._present.changed_inputs((*path, lineage)):
             return _first(changed)
         return self._restore_effects(lineage)
@@ -128,6 +130,18 @@ class Reuse:
     def _kept(self, lost: Lost) -> Path | None:
         effect = lost.effect
         return self._project.kept_file(effect.digest) if effect.kind == "written" else None
+
+
+def _cannot_be_done_twice(lineage: CellLineage) -> str:
+    """Return why a cell finds another world once it has run, even if nobody else changes it."""
+    audit = lineage.audit
+    missed = {each.name for each in audit.events if each.op == "read" and each.digest == "absent"}
+    for effect in audit.effects:
+        if effect.kind == "deleted":
+            return f"it deleted {effect.path}, which would not be there now"
+        if effect.kind in {"written", "held"} and effect.path in missed:
+            return f"it made {effect.path}, which it had not found"
+    return ""
 
 
 def plain_code(body: str) -> Digest | None:

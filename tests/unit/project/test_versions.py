@@ -292,7 +292,7 @@ def test_the_way_to_a_version_is_its_cells(project: Project) -> None:
     for ref in ("a", "a@1", "a@2"):
         assert project.way_to(ref) == project.cells(project.version(ref))
     assert project.way_to("a")[0].source == "# typed again"
-    with pytest.raises(InvalidValue, match=r"no node 'a@3'"):
+    with pytest.raises(InvalidValue, match=r"no version 'a@3'"):
         project.way_to("a@3")
 
 
