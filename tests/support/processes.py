@@ -58,3 +58,13 @@ def wait_exit(pid: int, *, timeout_s: float) -> bool:
         return bool(poll.poll(timeout_s * 1000))
     finally:
         os.close(descriptor)
+
+
+def wait_reaped(pid: int, *, timeout_s: float) -> bool:
+    """Wait until the parent of a process has noticed that it ended; return whether it has."""
+    deadline = time.monotonic() + timeout_s
+    while os.path.exists(f"/proc/{pid}"):
+        if time.monotonic() > deadline:
+            return False
+        os.sched_yield()
+    return True
