@@ -54,6 +54,8 @@ class CellLog:
         """Who listed a folder, and what it saw."""
         self.writes: dict[str, Signature | None] = {}
         """What each changed path was before its first change; None if it was not there."""
+        self.added: set[str] = set()
+        """Files that were there and were added to, or changed in part."""
         self.moved: set[str] = set()
         """New names of files that were there before the cell: reading them is no reading of one's
         own."""
@@ -292,6 +294,9 @@ def _hints(log: CellLog, report: Mapping[str, Any], names: _Names) -> tuple[Hint
             found.append(
                 Hint(kind="own-input", what=f"it changed {names(path)}, which it had read")
             )
+    for path in sorted(changes & log.added):
+        what = f"it added to {names(path)}, which was there before"
+        found.append(Hint(kind="own-input", what=what))
     listed = set(_listed(log, report))
     for path in sorted({path.rpartition("/")[0] for path in changes} & listed):
         what = f"it listed the folder {names(path)} and changed what is in it"

@@ -87,10 +87,11 @@ class Files(Reads):
             try:
                 info = os.lstat(raw)
             except OSError:
+                # Who truncates does not care; who appends, updates or must be the first, does.
+                if not flags & os.O_CREAT or not flags & os.O_TRUNC:
+                    self.log.word(who, path, "absent")
                 if flags & os.O_CREAT:
                     self.change(who, "create", path, None)
-                else:
-                    self.log.word(who, path, "absent")
                 return None
             if not stat.S_ISLNK(info.st_mode):
                 return self._open_existing(who, raw, info, flags, thread)
@@ -105,11 +106,11 @@ class Files(Reads):
         path = os.fsdecode(raw)
         if path in self.log.writes and not self.log.writes[path]:
             return None  # made by this very cell
-        will_fail = flags & os.O_CREAT and flags & os.O_EXCL
-        if will_fail or stat.S_ISDIR(info.st_mode):
+        if stat.S_ISDIR(info.st_mode):
             return None
         access = flags & os.O_ACCMODE
-        is_read = access == os.O_RDONLY and not flags & os.O_TRUNC
+        will_fail = flags & os.O_CREAT and flags & os.O_EXCL
+        is_read = will_fail or (access == os.O_RDONLY and not flags & os.O_TRUNC)
         if is_read or not stat.S_ISREG(info.st_mode):
             self._read_entry(who, raw, info, flags)
             return None
@@ -126,6 +127,8 @@ class Files(Reads):
                 return job
         if flags & os.O_TRUNC:
             self._forget_probe(thread, path)
+        elif info.st_size and path not in self.log.writes:
+            self.log.added.add(path)
         self.change(who, "append" if flags & os.O_APPEND else "write", path, info)
         return None
 
@@ -164,7 +167,8 @@ class Files(Reads):
         try:
             info = os.lstat(folder.prefix + name)
         except OSError:
-            return None  # the call will fail
+            self.log.word(who, path, "absent")  # the call will fail
+            return None
         signature = signature_of(info)
         job = self._must_wait(signature)
         if job is not None:
@@ -202,7 +206,8 @@ class Files(Reads):
             self.log.writes.pop(source, None)  # Python writes its caches under odd names first
             return None
         if not self._is_there(*old):
-            return None  # the call will fail
+            self.log.word(who, source, "absent")  # the call will fail
+            return None
         job = self._blocked(*old) or self._blocked(*new)
         if job is None:
             self._note_move(old, new)

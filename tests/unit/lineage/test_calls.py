@@ -106,7 +106,7 @@ def test_reads_are_looked_at_when_there_are_many(caller: Caller, tmp_path: Path)
     "change",
     [
         lambda caller: caller.open("a", os.O_WRONLY | os.O_TRUNC),
-        lambda caller: caller.open("b", os.O_WRONLY | os.O_CREAT),
+        lambda caller: caller.open("b", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
         lambda caller: caller.unlink("a"),
         lambda caller: caller.call("mkdirat", HERE, caller._text("new"), 0),
         lambda caller: caller.call("connect", 0, 0, 0),
