@@ -227,6 +227,7 @@ class Auditor:
                 add_report(self._files, cell.report)
             elif self.mechanism == "off":
                 log.gap("auditing is off (CHEX_AUDIT=off)")
+            self._files.add_looks(cell.report.get("looks", ()))
             open_files = self._open_files()
             self._files.look_at_held(open_files)
             self._files.settle({path for path, writing in open_files.items() if writing})

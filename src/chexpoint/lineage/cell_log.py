@@ -52,6 +52,8 @@ class CellLog:
         self.reads: dict[str, list[Reading]] = {}
         self.lists: dict[str, list[tuple[str, Reading]]] = {}
         """Who listed a folder, and what it saw."""
+        self.looks: dict[str, set[Digest]] = {}
+        """What was asked about paths, and the answers."""
         self.writes: dict[str, Signature | None] = {}
         """What each changed path was before its first change; None if it was not there."""
         self.added: set[str] = set()
@@ -117,6 +119,10 @@ class CellLog:
         self.links.add(link)
         self.notes.append((process, "follow", os.fsdecode(link[0]), Reading(None, word)))
 
+    def looked(self, path: str, what: str, answer: bool) -> None:
+        """Note what the worker asked about a path, and what it was told."""
+        self.looks.setdefault(path, set()).add(f"{what}:{'yes' if answer else 'no'}")
+
     def did(self, process: str, op: str, what: str) -> None:
         self.notes.append((process, op, what, None))
 
@@ -178,17 +184,14 @@ def conclude(
     """
     names = _Names(places)
     inputs = _Inputs()
-    for path, sequence in log.reads.items():
-        digests = [reading.digest for reading in sequence]
-        if path in log.writes:
-            if all(word == "absent" for word in digests):
-                continue  # looked for, then created
-        elif sequence[-1].signature is not None and changed(path, sequence[-1]):
-            digests.append("volatile")
-        # Whether anything was seen before or after the change is a matter of luck.
-        inputs.add("file", names(path), ["volatile"] if "volatile" in digests else digests)
+    for path, digests in _read(log, changed).items():
+        inputs.add("file", names(path), digests)
     for path in _listed(log, report):
         inputs.add("folder", names(path), [found.digest for _, found in log.lists[path]])
+    for path, answers in log.looks.items():
+        # What is made, or made anew, is often looked for first: that must not be another lineage.
+        if path not in log.writes:
+            inputs.add("look", names(path), sorted(answers))
     for name, value in report.get("variables", {}).items():
         inputs.add("variable", name, [value if value is not None else "absent"])
     if log.peers:
@@ -199,15 +202,38 @@ def conclude(
         inputs=inputs.sorted(),
         effects=_effects(log, names),
         hints=_hints(log, report, names),
-        events=tuple(
-            Event(process, op, names(path), "" if reading is None else reading.digest)
-            for process, op, path, reading in log.notes
+        events=(
+            *(
+                Event(process, op, names(path), "" if reading is None else reading.digest)
+                for process, op, path, reading in log.notes
+            ),
+            *(
+                Event(WORKER, "look", names(path), answer)
+                for path, answers in log.looks.items()
+                for answer in sorted(answers)
+            ),
         ),
         gaps=tuple(dict.fromkeys((*log.gaps, *report.get("opaque", ())))),
         mechanism=mechanism,
         environment_reads=log.environment_reads,
         interrupts=report.get("interrupts", 0),
     )
+
+
+def _read(log: CellLog, changed: Callable[[str, Reading], bool]) -> dict[str, list[Digest]]:
+    """Return the files that were read, and what they held."""
+    found = {}
+    for path, sequence in log.reads.items():
+        digests = [reading.digest for reading in sequence]
+        if path in log.writes:
+            if all(word == "absent" for word in digests):
+                continue  # looked for, then created
+        elif sequence[-1].signature is not None and changed(path, sequence[-1]):
+            digests.append("volatile")
+        # Whether anything was seen before or after the change is a matter of luck.
+        found[path] = ["volatile"] if "volatile" in digests else digests
+        log.looks.pop(path, None)  # the contents tell more
+    return found
 
 
 class _Names:

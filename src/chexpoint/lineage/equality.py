@@ -34,6 +34,7 @@ _SHOWN_INPUTS = 3
 _WORDS: dict[InputKind, tuple[str, str, str]] = {
     "file": ("file", "reads", "was read with other contents"),
     "folder": ("folder", "lists", "had other entries"),
+    "look": ("path", "looks at", "was something else"),
     "variable": ("environment variable", "reads", "had another value"),
     "network": ("network", "uses", "was used in another way"),
     "packages": ("installed packages", "changes", "were not the same"),

@@ -174,6 +174,7 @@ def _inputs(
         note, noun = {
             "file": ("", "files"),
             "folder": ("listed", "folders listed"),
+            "look": ("looked at", "paths looked at"),
             "variable": ("variable", "variables"),
             "network": ("network", "peers"),
             "packages": ("packages", "packages"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 
 from chexpoint.lineage.cell_log import CellLog
 from chexpoint.lineage.fingerprint import (
@@ -103,6 +104,16 @@ class Reads:
             is_data = folder.kind is Kind.DATA or link[0].startswith(below_project)
             if is_data and link not in self.log.links:
                 self.log.followed(who, link, link_word(link[1], self.places))
+
+    def add_looks(self, looks: Iterable[tuple[str, str, bool]]) -> None:
+        """Note what the cell asked about files of the project without opening them.
+
+        Imports look for modules everywhere; what they find shows when it is opened.
+        """
+        start = self.places.project + "/"
+        for path, what, answer in looks:
+            if (path + "/").startswith(start):
+                self.log.looked(path, what, answer)
 
     # ------------------------------------------------------------ reading
 

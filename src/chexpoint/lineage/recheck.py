@@ -13,6 +13,7 @@ from pathlib import Path
 
 from chexpoint.errors import ChexError
 from chexpoint.lineage.environment import HASH_SEED, HASH_SEED_VARIABLE, Environment
+from chexpoint.lineage.looks import answer_now
 from chexpoint.lineage.places import Places
 from chexpoint.lineage.present import (
     NOT_KNOWN,
@@ -33,6 +34,9 @@ from chexpoint.model import Bytes, CellLineage, Digest, Effect, Input
 _MOST_COMPARED = 5000
 # What workers are given unless the user sets it.
 _GIVEN = {HASH_SEED_VARIABLE: HASH_SEED}
+
+
+_ANSWERS = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +146,12 @@ class Present:
                     why = "the network was used: what it answers is not known"
             if why:
                 changed.append(printable(why))
-        return (*changed, *self._changed_links(path[-1]), *self._changed_packages(path))
+        return (
+            *changed,
+            *self._changed_links(path[-1]),
+            *self._changed_looks(path[-1]),
+            *self._changed_packages(path),
+        )
 
     def _changed_files(
         self, path: Sequence[CellLineage], restored: Collection[str]
@@ -187,6 +196,17 @@ class Present:
         now = self._files.links({name for name, _ in followed}) if followed else {}
         changed = sorted({name for name, then in followed if now[name] != then})
         return [printable(f"the link {name} leads elsewhere now") for name in changed]
+
+    def _changed_looks(self, cell: CellLineage) -> list[str]:
+        """Return a sentence for each path that the cell has asked about, if the answer differs."""
+        changed = {}
+        for name, word in {(e.name, e.digest) for e in cell.audit.events if e.op == "look"}:
+            real = path_of(name, self.places)
+            what, _, then = word.partition(":")
+            now = answer_now(real, what) if real else None
+            if now is not _ANSWERS.get(then):
+                changed[name] = f"{name} is {'' if now else 'not '}there now, or is something else"
+        return [printable(why) for _, why in sorted(changed.items())]
 
     def _changed_packages(self, path: Sequence[CellLineage]) -> list[str]:
         """Return a sentence if packages are not what they were after the last cell."""

@@ -24,6 +24,7 @@ SHORT = 12
 _ROLES: dict[InputKind, str] = {
     "file": "reads",
     "folder": "lists",
+    "look": "looks at",
     "variable": "variable",
     "network": "network",
     "packages": "packages",

@@ -33,6 +33,7 @@ from chexpoint.lineage.hints import (
     scan,
     thread_hints,
 )
+from chexpoint.lineage.looks import Looks
 from chexpoint.lineage.variables import (
     SESSION_PREFIXES,
     SESSION_VARIABLES,
@@ -81,6 +82,7 @@ class CellWatch:
         self._ignored = tuple(ignored)
         self._normalise = normalise
         self._variables = VariableReads()
+        self._questions = Looks()
         self._files = FileNotes(self._ignored) if fallback else None
         self._import_lists: dict[str, int] = {}
         self._lists: dict[str, int] = {}
@@ -100,6 +102,7 @@ class CellWatch:
         self._enter()
         self._watch_environment()
         self._watch_entropy()
+        self._questions.start()
         find = self._handlers().get
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
@@ -130,6 +133,8 @@ class CellWatch:
           was given them; None for those that it was not given, and ``set`` where cells have made
           them what they are.
         - ``hosts``: the names that were looked up.
+        - ``looks``: paths that the cell asked about without opening them, what it asked, and the
+          answer.
         - ``hints``: of nondeterminism, each with ``kind``, ``what`` and ``line``.
 
         With ``fallback``, also:
@@ -163,6 +168,7 @@ class CellWatch:
                 if name not in SESSION_VARIABLES and not name.startswith(SESSION_PREFIXES)
             },
             "hosts": sorted(drain(self._hosts)),
+            "looks": self._questions.take(),
             "hints": [asdict(hint) for hint in dict.fromkeys(hints)],
         }
         if self._files is not None:
@@ -181,6 +187,7 @@ class CellWatch:
         namespace = self._namespace
         self._globals = namespace() if callable(namespace) else namespace
         self._variables.enter(self._globals)
+        self._questions.enter(self._globals)
 
     def _handlers(self) -> dict[str, Callable[[tuple[Any, ...], FrameType], None]]:
         handlers = {} if self._files is None else self._files.handlers()

@@ -17,7 +17,8 @@ Digest = str
 Mechanism = Literal["system calls", "audit hook", "off"]
 """How the inputs of a cell were seen."""
 
-InputKind = Literal["file", "folder", "variable", "network", "packages"]
+InputKind = Literal["file", "folder", "look", "variable", "network", "packages"]
+"""``look`` is a question about a path that was not opened, such as whether it is there."""
 EffectKind = Literal["written", "held", "deleted", "transient", "folder"]
 
 

@@ -21,6 +21,7 @@ _SIGNS = {"same": "=", "changed": "~", "added": "+", "removed": "-"}
 _ROLES: dict[InputKind, str] = {
     "file": "reads",
     "folder": "lists",
+    "look": "looks at",
     "variable": "variable",
     "network": "network",
     "packages": "packages",

@@ -444,6 +444,7 @@ def test_without_need_files_are_not_noted() -> None:
         "lists",
         "variables",
         "hosts",
+        "looks",
         "hints",
     }
 
