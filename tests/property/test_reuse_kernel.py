@@ -32,7 +32,7 @@ _EXAMPLES = int(os.environ.get("CHEX_EXAMPLES", "0"))
 # ---------------------------------------------------------------- what is compared
 
 # Runs in the kernel and in the plain process alike, so it must not import from here.
-DUMP = '''
+DUMP = """
 import os, random, sys, types
 def dump(names):
     seen, alive = {}, []
@@ -44,7 +44,8 @@ def dump(names):
         if isinstance(value, types.FunctionType):
             kept = value.__defaults__
             code = value.__code__
-            return ["function", value.__name__, repr(code.co_consts), code.co_code.hex(), canon(kept)]
+            body = [repr(code.co_consts), code.co_code.hex()]
+            return ["function", value.__name__, body, canon(kept)]
         if id(value) in seen:
             return ["seen", seen[id(value)]]
         seen[id(value)] = len(seen)
@@ -62,9 +63,10 @@ def dump(names):
     found = {k: canon(v) for k, v in own.items() if k not in lots}
     where = os.path.relpath(os.getcwd(), os.environ["NOTEBOOK"])
     drawn = repr(random.getstate()) if names.get("seeded") else ""
-    return {"names": found, "lots": sorted(lots), "cwd": where, "random": hash(drawn) if drawn else 0,
+    drawn = hash(drawn) if drawn else 0
+    return {"names": found, "lots": sorted(lots), "cwd": where, "random": drawn,
             "variable": os.environ.get("NB_VAR")}
-'''
+"""
 HIDDEN = ("In", "Out", "get_ipython", "exit", "quit", "open", "os")
 
 PLAIN = """
@@ -145,26 +147,45 @@ WRITES = (
     _cell("open('{0}', 'w').close()\nos.remove('{0}')", _files),
     _cell("open('{0}', 'w').write('{2}')\nos.rename('{0}', '{1}')", _files, _files, _small),
     _cell("text = open('{0}').read()\nopen('{0}', 'w').write(text + '{1}')", _files, _small),
-    _cell("os.makedirs('made/{0}', exist_ok=True)\nopen('made/{0}/x', 'w').write(str({1}))",
-          _small, _names),
+    _cell(
+        "os.makedirs('made/{0}', exist_ok=True)\nopen('made/{0}/x', 'w').write(str({1}))",
+        _small,
+        _names,
+    ),
 )
-UNSEEN = (
+UPDATES = (
     _cell("try:\n    os.remove('{0}')\nexcept FileNotFoundError:\n    print('no')", _files),
-    _cell("try:\n    os.rename('{0}', '{1}')\nexcept FileNotFoundError:\n    print('no')", _files, _files),
-    _cell("with open('log.txt', 'a') as file:\n    print({0}, file=file)\nprint(open('log.txt').read())", _names),
+    _cell(
+        "try:\n    os.rename('{0}', '{1}')\nexcept FileNotFoundError:\n    print('no')",
+        _files,
+        _files,
+    ),
+    _cell(
+        "with open('log.txt', 'a') as file:\n    print({0}, file=file)\n"
+        "print(open('log.txt').read())",
+        _names,
+    ),
     _cell("open('{0}', 'a').write('{1}')", _files, _small),
-    _cell("try:\n    open('{0}', 'x').write('{1}')\nexcept FileExistsError:\n    print('there')", _files, _small),
+    _cell(
+        "try:\n    open('{0}', 'x').write('{1}')\nexcept FileExistsError:\n    print('there')",
+        _files,
+        _small,
+    ),
     _cell("open('{0}', 'a+').write('{1}')", _files, _small),
-) if os.environ.get("CHEX_GAPS") else ()
+)
 STATS = (
     _cell("{0} = os.path.exists('{1}')\nprint({0})", _names, _files),
-    _cell("if not os.path.exists('{0}'):\n    open('{0}', 'w').write('{1}')\n    print('made')", _files, _small),
-) if os.environ.get("CHEX_STATS") else ()
+    _cell(
+        "if not os.path.exists('{0}'):\n    open('{0}', 'w').write('{1}')\n    print('made')",
+        _files,
+        _small,
+    ),
+)
 CHANCE = (
     _cell("lot = random.SystemRandom().random()\nprint('lot', lot)"),
     _cell("lot2 = globals().get('lot', 0) * {0}\nprint('lot2', lot2)", _small),
 )
-cells = st.one_of(*PURE, *READS, *WRITES, *CHANCE, *UNSEEN, *STATS)
+cells = st.one_of(*PURE, *READS, *WRITES, *CHANCE, *UPDATES, *STATS)
 
 
 # ---------------------------------------------------------------- what happens to a notebook
@@ -334,7 +355,12 @@ def run_plain(cells: list[str], folder: Path) -> dict[str, Any]:
     env = {**os.environ, "NOTEBOOK": str(folder), **ENVIRONMENT}
     done = subprocess.run(
         [sys.executable, "-c", PLAIN],
-        input=work, capture_output=True, text=True, cwd=folder, env=env, check=True,
+        input=work,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=env,
+        check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found

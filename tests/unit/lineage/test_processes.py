@@ -139,7 +139,7 @@ def test_many_processes_one_after_the_other_cost_no_more_than_a_few(
     assert processes.find(living.pid) is kept
     assert kept.name == "0.1"
     processes.set_worker(os.getpid())
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_another_worker_has_no_children_yet(start: Callable[..., subprocess.Popen[bytes]]) -> None:
