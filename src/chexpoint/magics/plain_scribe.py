@@ -174,19 +174,7 @@ class Scribe:
             cell_id=run.cell_id,
         )
         execution = self._project.record(record, session=self._session, version=self._version)
-        self._path.append(
-            PathCell(
-                node=lineage.node,
-                parent=lineage.parent,
-                taint=step.taint,
-                source=lineage.source,
-                seconds=lineage.seconds,
-                execution_count=lineage.execution_count,
-                status=lineage.status,
-                execution=execution,
-                cell_id=run.cell_id,
-            )
-        )
+        self._path.append(PathCell.recorded(record, execution))
         keep_files(self._project, lineage, self._places)
 
 

@@ -50,6 +50,22 @@ class PathCell:
     is_reused: bool = False
     """Whether this version shows the outputs of an earlier run."""
 
+    @classmethod
+    def recorded(cls, cell: CellRecord, execution: int) -> PathCell:
+        """Return the cell of a run that was recorded just now."""
+        lineage = cell.lineage
+        return cls(
+            node=lineage.node,
+            parent=lineage.parent,
+            taint=cell.taint,
+            source=lineage.source,
+            seconds=lineage.seconds,
+            execution_count=lineage.execution_count,
+            status=lineage.status,
+            execution=execution,
+            cell_id=cell.cell_id,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingStatus:

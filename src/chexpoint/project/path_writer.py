@@ -153,17 +153,5 @@ class PathWriter:
         )
         execution = self._project.record(record, session=self._session, version=self._version)
         self._strict = lineage.strict
-        self._path.append(
-            PathCell(
-                node=lineage.node,
-                parent=lineage.parent,
-                taint=record.taint,
-                source=lineage.source,
-                seconds=lineage.seconds,
-                execution_count=lineage.execution_count,
-                status=lineage.status,
-                execution=execution,
-                cell_id=cell.cell_id,
-            )
-        )
+        self._path.append(PathCell.recorded(record, execution))
         keep_files(self._project, lineage, self._places)
