@@ -133,7 +133,9 @@ def check_interrupt_by_message(kernel: Kernel) -> None:
 
 @feature()
 def check_interrupt_aborts_queued_cells(kernel: Kernel) -> None:
-    request = kernel.submit("import time\nprint('ready', flush=True)\ntime.sleep(60)")
+    # Nothing tells when the second request has arrived: a busy machine may send it late.
+    cell = "import time\ntime.sleep(0.5)\nprint('ready', flush=True)\ntime.sleep(60)"
+    request = kernel.submit(cell)
     queued = kernel.submit("print('must not run')")
     kernel.wait_stdout(request, "ready\n")
     kernel.interrupt()
