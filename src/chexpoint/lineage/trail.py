@@ -21,6 +21,7 @@ class Step:
     __slots__ = (
         "_taint",
         "_touch",
+        "_written",
         "again_of",
         "cell_id",
         "execution",
@@ -52,6 +53,7 @@ class Step:
         self.has_failed = False
         self.execution = 0
         """Its run in the catalog, once it is written there."""
+        self._written: Taint = ""
         self.again_of: Step | None = None
         """The step whose cell was run again to bring back its state."""
 
@@ -68,11 +70,21 @@ class Step:
         """Something that is no cell has changed the state, or may have: a widget, the debugger."""
         self._touch = uuid.uuid4().hex
 
+    def written(self, execution: int, taint: Taint) -> None:
+        """Its run is in the catalog, with the taint it had then."""
+        self.execution, self._written = execution, taint
+
+    @property
+    def written_taint(self) -> Taint:
+        """The taint in the catalog, whatever was done to the state since."""
+        return self._written
+
     @classmethod
     def recalled(cls, parent: Step, cell: PathCell, record: CellLineage | None = None) -> Step:
         """Return the step of a cell that ran before, and that is not run now."""
         step = cls(parent, source=cell.source, cell_id=cell.cell_id)
-        step.node, step.taint, step.execution = cell.node, cell.taint, cell.execution
+        step.node, step.taint = cell.node, cell.taint
+        step.written(cell.execution, cell.taint)
         step.seconds, step.has_failed = cell.seconds, cell.status != "ok"
         step.record, step.packages = record, parent.packages
         step.strict = record.strict if record is not None else ""

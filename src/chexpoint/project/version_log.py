@@ -6,7 +6,7 @@ is written later if a version needs it: a version is always whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chexpoint.lineage import Step
 from chexpoint.model import CellRecord, PathCell
@@ -85,10 +85,11 @@ class VersionLog:
     def record(self, step: Step, cell: CellRecord, *, is_again: bool) -> None:
         """Write the run of a cell, and add it to the version unless it was in there already."""
         if is_again:
-            step.execution = self._project.record(cell, session=self._session)
+            step.written(self._project.record(cell, session=self._session), cell.taint)
             return
         version = self._version_after(step)
-        step.execution = self._project.record(cell, session=self._session, version=version.ident)
+        run = self._project.record(cell, session=self._session, version=version.ident)
+        step.written(run, cell.taint)
         version.head = step
 
     def recall(self, step: Step) -> None:
@@ -133,13 +134,13 @@ class VersionLog:
             self._write_waiting(step)
         if not steps:
             return self._project.new_version(name, session=self._session, origin=self._origin)
-        path = [path_cell(step) for step in steps]
+        path = [replace(path_cell(step), taint=step.written_taint) for step in steps]
         return self._project.branch(name, path, session=self._session, origin=self._origin)
 
     def _write_waiting(self, step: Step) -> None:
         cell = self._waiting.get(step)
         if cell is not None and not step.execution:
-            step.execution = self._project.record(cell, session=self._session)
+            step.written(self._project.record(cell, session=self._session), cell.taint)
         self._waiting.pop(step, None)  # not before: there may still be no room for it
 
 

@@ -107,6 +107,20 @@ def test_a_version_that_begins_elsewhere_has_the_cells_that_lead_there(tmp_path:
     assert paths(tmp_path) == {"v": ["a"], "w": ["a", "b"]}
 
 
+def test_a_version_may_begin_where_a_widget_has_changed_the_state(tmp_path: Path) -> None:
+    """What the catalog has of the cell is what the cell did, not what came after it."""
+    driver = Driver(tmp_path)
+    driver.journal.begin("v", driver.root)
+    driver.run("a")
+    driver.look("b")  # "a" is written
+    driver.place.touch()
+    driver.journal.begin("w", driver.place)
+    driver.run("b")
+    driver.journal.close()
+    assert driver.journal.status().problem == ""
+    assert paths(tmp_path) == {"v": ["a"], "w": ["a", "b"]}
+
+
 def test_a_cell_that_is_run_again_is_in_no_version(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     driver.run("a")
