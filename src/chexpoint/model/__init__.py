@@ -28,6 +28,15 @@ from chexpoint.model.lineage import (
     audit_from_json,
     lineage_from_json,
 )
+from chexpoint.model.plan import (
+    Action,
+    HeldState,
+    Moment,
+    Plan,
+    PlanStep,
+    Schedule,
+    StepCosts,
+)
 from chexpoint.model.record import (
     CellRecord,
     Output,
@@ -42,6 +51,7 @@ from chexpoint.model.tree import ExecutionTree, TreeNode, Version, tree_from_jso
 
 __all__ = [
     "ROOT",
+    "Action",
     "AutoMode",
     "Bytes",
     "CellAudit",
@@ -57,17 +67,23 @@ __all__ = [
     "Event",
     "ExecutionTree",
     "Hazard",
+    "HeldState",
     "Hint",
     "Input",
     "InputKind",
     "Mechanism",
+    "Moment",
     "NodeId",
     "Output",
     "PathCell",
+    "Plan",
+    "PlanStep",
     "RecordingStatus",
     "RestoreReport",
+    "Schedule",
     "Seconds",
     "Status",
+    "StepCosts",
     "Taint",
     "TreeNode",
     "Version",
