@@ -30,6 +30,8 @@ from chexpoint.model.lineage import (
 )
 from chexpoint.model.plan import (
     Action,
+    CheckpointUse,
+    Explanation,
     HeldState,
     Moment,
     Plan,
@@ -61,11 +63,13 @@ __all__ = [
     "CellResult",
     "Checkpoint",
     "CheckpointId",
+    "CheckpointUse",
     "Digest",
     "Effect",
     "EffectKind",
     "Event",
     "ExecutionTree",
+    "Explanation",
     "Hazard",
     "HeldState",
     "Hint",

@@ -164,3 +164,44 @@ class Moment:
     """The checkpoints in memory, the oldest first."""
     held_bytes: Bytes
     """What they take together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointUse:
+    """What one checkpoint of a plan is good for."""
+
+    node: NodeId
+    step: int
+    """The number of the step that takes it, from 0; -1 if it was there before the plan."""
+    restores: int
+    """How often the worker goes back to it, taking it included."""
+    is_taken: bool
+    """Whether it becomes the live worker in the end."""
+    bytes: Bytes
+    """What it takes when it is made."""
+    saved: Seconds
+    """What its restores save against the next best way to the same states, less what it costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a plan is as it is."""
+
+    plan: Plan
+    each_once_cost: Seconds
+    """What computing each node once costs."""
+    computed: int
+    """Cells that are computed, again and again included."""
+    cells_in_versions: int
+    """Cells that would be computed without checkpoints."""
+    recomputed: Mapping[NodeId, int]
+    """The nodes that are computed more than once, and how often."""
+    uses: tuple[CheckpointUse, ...]
+    """In the order in which they are made."""
+    moments: tuple[Moment, ...]
+    """How things are after each step."""
+
+    @property
+    def peak_bytes(self) -> Bytes:
+        """The most that checkpoints take at any step."""
+        return max((moment.held_bytes for moment in self.moments), default=0)

@@ -218,7 +218,7 @@ def _wanted(tree: ExecutionTree, leaves: Iterable[NodeId] | None) -> list[TreeNo
     order = _in_order(tree)
     if leaves is None:
         return [tree.nodes[node] for node in order]
-    kept = set()
+    kept: set[NodeId] = set()
     for leaf in leaves:
         if leaf not in tree.nodes:
             raise InvalidValue(f"there is no node '{leaf}' in the tree")

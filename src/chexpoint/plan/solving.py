@@ -1,0 +1,77 @@
+"""The planners by their names, and what is the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from chexpoint.errors import InvalidValue
+from chexpoint.model import NodeId, Plan, Seconds
+from chexpoint.plan.problem import FRESH, Move, Planner, Problem, Solution
+
+
+def plan_none(problem: Problem, *, seconds: Seconds) -> Solution:
+    """Replay each version from its first cell."""
+    moves = []
+    for leaf in problem.leaves:
+        if moves:
+            moves.append(Move("restore", FRESH))
+        path = []
+        at = leaf
+        while at != FRESH:
+            path.append(Move("compute", at))
+            at = problem.parent[at]
+        moves += reversed(path)
+    return Solution(moves)
+
+
+PLANNERS: Mapping[str, Planner] = {"none": plan_none}
+"""By name, the simplest first."""
+
+DEFAULT_PLANNER = "none"
+
+
+def planner_named(name: str) -> Planner:
+    """Return a planner.
+
+    Raises
+    ------
+    InvalidValue
+        If there is none of that name.
+    """
+    if name not in PLANNERS:
+        raise InvalidValue(f"there is no planner '{name}': {', '.join(PLANNERS)}")
+    return PLANNERS[name]
+
+
+def solve(problem: Problem, planner: str, *, seconds: Seconds) -> Plan:
+    """Return the plan that a planner finds for a problem."""
+    solution = planner_named(planner)(problem, seconds=seconds)
+    cost = problem.price(solution.moves)
+    notes = list(solution.notes)
+    inner = [node for node in range(1, len(problem)) if problem.children[node]]
+    if inner and problem.budget < min(problem.marginal(node, FRESH) for node in inner):
+        notes.append(
+            "the budget is smaller than any state: nothing is held, and each version is replayed "
+            "from its first cell"
+        )
+    return Plan(
+        planner=planner,
+        budget=problem.budget,
+        cost=cost,
+        # Rounding must not make a bound that is above what it bounds.
+        lower_bound=min(cost, max(solution.lower_bound, problem.each_once_cost())),
+        no_cache_cost=problem.no_cache_cost(),
+        steps=problem.steps(solution.moves),
+        versions=_reached(problem, solution.moves),
+        notes=tuple(notes),
+    )
+
+
+def _reached(problem: Problem, moves: list[Move]) -> tuple[NodeId, ...]:
+    """Return the leaves in the order in which they are first computed."""
+    found: dict[NodeId, None] = {}
+    for action, node in moves:
+        name = problem.ids[node]
+        if action == "compute" and not problem.children[node] and name is not None:
+            found[name] = None
+    return tuple(found)
