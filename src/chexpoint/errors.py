@@ -3,6 +3,7 @@
 * ChexError
   x InvalidValue (+ ValueError)
   x CatalogError
+  x InvalidPlan
   x EngineError
     + EngineClosed
     + WorkerDied
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chexpoint.model import Hazard
+    from chexpoint.model import Hazard, PlanStep
 
 
 class ChexError(Exception):
@@ -42,6 +43,34 @@ class InvalidValue(ChexError, ValueError):
 
 class CatalogError(ChexError):
     """The catalog of a project cannot be read or written."""
+
+
+class InvalidPlan(ChexError):
+    """A plan does not do what it says.
+
+    ``number`` is that of the step that is wrong, and ``lane`` that of the plan in its schedule,
+    both from 0; None if it is the whole.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        number: int | None = None,
+        step: PlanStep | None = None,
+        lane: int | None = None,
+    ) -> None:
+        super().__init__(reason, number, step, lane)
+        self.reason = reason
+        self.number = number
+        self.step = step
+        self.lane = lane
+
+    def __str__(self) -> str:
+        where = [] if self.lane is None else [f"lane {self.lane}"]
+        if self.step is not None:
+            node = "a fresh worker" if self.step.node is None else f"'{self.step.node}'"
+            where.append(f"step {self.number} ({self.step.action} {node})")
+        return ": ".join(["the plan cannot be run", *where, self.reason]) + ". Plan again."
 
 
 class EngineError(ChexError):

@@ -15,6 +15,7 @@ from chexpoint.cli.diff import DiffCommand
 from chexpoint.cli.doctor import DoctorCommand
 from chexpoint.cli.install import InstallCommand
 from chexpoint.cli.log import LogCommand
+from chexpoint.cli.plan import PlanCommand
 from chexpoint.cli.record import RecordCommand
 from chexpoint.cli.show import ShowCommand
 from chexpoint.cli.tree import TreeCommand
@@ -41,6 +42,7 @@ def all_commands() -> list[Command]:
         DoctorCommand(),
         InstallCommand(),
         LogCommand(),
+        PlanCommand(),
         RecordCommand(),
         ShowCommand(),
         TreeCommand(),

@@ -209,6 +209,8 @@ class ExecutionTree:
 def tree_from_json(data: object) -> ExecutionTree:
     """Return the tree of a tree file; only id, parent, cost and size of its nodes are needed.
 
+    Ids that are whole numbers become text.
+
     Raises
     ------
     InvalidValue
@@ -217,9 +219,11 @@ def tree_from_json(data: object) -> ExecutionTree:
     if not isinstance(data, dict) or not isinstance(data.get("nodes"), list):
         raise InvalidValue('a tree file is {"nodes": [...]}')
     nodes = [_node_from_json(entry) for entry in data["nodes"]]
-    known = {node.id for node in nodes}
-    if len(known) < len(nodes):
-        raise InvalidValue("two nodes of the tree file have the same id")
+    known: set[NodeId] = set()
+    for node in nodes:
+        if node.id in known:
+            raise InvalidValue(f"two nodes of the tree file have the same id '{node.id}'")
+        known.add(node.id)
     for node in nodes:
         if node.parent is not None and node.parent not in known:
             raise InvalidValue(f"the parent '{node.parent}' of node '{node.id}' is not in the file")
@@ -267,15 +271,15 @@ def _refuse_cycles(tree: ExecutionTree) -> None:
 
 
 def _node_from_json(entry: object) -> TreeNode:
-    if not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
+    if not isinstance(entry, dict) or (ident := _id_from_json(entry.get("id"))) is None:
         raise InvalidValue(f"a node of the tree file has no id: {entry!r:.60}")
-    parent = entry.get("parent")
-    if parent is not None and not isinstance(parent, str):
-        raise InvalidValue(f"the parent of node '{entry['id']}' is neither an id nor null")
+    parent = _id_from_json(entry.get("parent"))
+    if parent is None and entry.get("parent") is not None:
+        raise InvalidValue(f"the parent of node '{ident}' is neither an id nor null")
     delta = entry.get("delta")
     return TreeNode(
-        id=NodeId(entry["id"]),
-        parent=None if parent is None else NodeId(parent),
+        id=ident,
+        parent=parent,
         cell=str(entry.get("cell", "")),
         cost=float(_number(entry, "cost")),
         size=int(_number(entry, "size")),
@@ -285,6 +289,13 @@ def _node_from_json(entry: object) -> TreeNode:
         doubt=str(entry.get("doubt", "")),
         last_run=float(_number(entry, "last_run", 0)),
     )
+
+
+def _id_from_json(value: object) -> NodeId | None:
+    """Return an id, which may be a whole number; None if it is none."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return NodeId(str(value))
+    return NodeId(value) if isinstance(value, str) else None
 
 
 def _number(entry: Mapping[str, Any], name: str, default: float | None = None) -> float:

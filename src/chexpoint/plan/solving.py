@@ -11,7 +11,7 @@ from chexpoint.plan.problem import FRESH, Move, Planner, Problem, Solution
 
 def plan_none(problem: Problem, *, seconds: Seconds) -> Solution:
     """Replay each version from its first cell."""
-    moves = []
+    moves: list[Move] = []
     for leaf in problem.leaves:
         if moves:
             moves.append(Move("restore", FRESH))

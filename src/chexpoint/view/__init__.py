@@ -1,4 +1,4 @@
-"""How trees, versions, logs and differences look: text, SVG and HTML from values of the model.
+"""How trees, versions, logs, differences and plans look: text, SVG and HTML from model values.
 
 Pure functions, no I/O.  Pictures and pages need nothing but themselves, and can be read in light
 and dark themes.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from chexpoint.view.log import LOG_LINES, log_html, log_text
     from chexpoint.view.outputs import OutputChange
+    from chexpoint.view.plan_lines import PlanRow, comparison_text, plan_text, schedule_text
+    from chexpoint.view.plan_picture import PLAN_START, plan_svg, schedule_svg
     from chexpoint.view.style import PAGE_START, html_page
     from chexpoint.view.tree_lines import tree_text
     from chexpoint.view.tree_page import tree_html
@@ -42,6 +44,8 @@ _HOME = {
     "difference": ("CellPair", "Diff", "InputChange", "Side", "SideCell", "diff", "diff_json"),
     "log": ("LOG_LINES", "log_html", "log_text"),
     "outputs": ("OutputChange",),
+    "plan_lines": ("PlanRow", "comparison_text", "plan_text", "schedule_text"),
+    "plan_picture": ("PLAN_START", "plan_svg", "schedule_svg"),
     "style": ("PAGE_START", "html_page"),
     "tree_lines": ("tree_text",),
     "tree_page": ("tree_html",),
@@ -60,14 +64,17 @@ def __getattr__(name: str) -> "Any":
 __all__ = [
     "LOG_LINES",
     "PAGE_START",
+    "PLAN_START",
     "TREE_START",
     "CellPair",
     "Diff",
     "InputChange",
     "OutputChange",
+    "PlanRow",
     "Side",
     "SideCell",
     "VersionRow",
+    "comparison_text",
     "diff",
     "diff_html",
     "diff_json",
@@ -75,6 +82,10 @@ __all__ = [
     "html_page",
     "log_html",
     "log_text",
+    "plan_svg",
+    "plan_text",
+    "schedule_svg",
+    "schedule_text",
     "tree_html",
     "tree_svg",
     "tree_text",

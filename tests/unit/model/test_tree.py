@@ -78,19 +78,35 @@ def test_a_tree_file_needs_only_ids_parents_costs_and_sizes() -> None:
     assert found == node("a", cost=1.0, size=2)
 
 
+def test_whole_numbers_are_ids_too() -> None:
+    entry = {"cost": 1, "size": 2}
+    data = {"nodes": [{"id": 0, "parent": None, **entry}, {"id": 1, "parent": 0, **entry}]}
+    tree = tree_from_json(data)
+    assert tree.children(NodeId("0")) == (NodeId("1"),)
+    assert tree.children(None) == (NodeId("0"),)
+
+
 @pytest.mark.parametrize(
     ("data", "what"),
     [
         ([], "a tree file is"),
         ({"nodes": {}}, "a tree file is"),
         ({"nodes": [7]}, "has no id"),
-        ({"nodes": [{"id": "a", "parent": 3, "cost": 1, "size": 1}]}, "neither an id nor null"),
+        ({"nodes": [{"id": 1.5, "parent": None, "cost": 1, "size": 1}]}, "has no id"),
+        ({"nodes": [{"id": True, "parent": None, "cost": 1, "size": 1}]}, "has no id"),
+        ({"nodes": [{"id": 2**64, "parent": None, "cost": 1, "size": 1}]}, "has no id"),
+        ({"nodes": [{"id": "a", "parent": 1.5, "cost": 1, "size": 1}]}, "neither an id nor null"),
+        ({"nodes": [{"id": "a", "parent": 3, "cost": 1, "size": 1}]}, "is not in the file"),
         ({"nodes": [{"id": "a", "parent": "z", "cost": 1, "size": 1}]}, "is not in the file"),
         ({"nodes": [{"id": "a", "parent": None, "cost": -1, "size": 1}]}, "not a number >= 0"),
         ({"nodes": [{"id": "a", "parent": None, "cost": True, "size": 1}]}, "not a number >= 0"),
         ({"nodes": [{"id": "a", "parent": None, "size": 1}]}, "not a number >= 0"),
         ({"nodes": [{"id": "a", "parent": "a", "cost": 1, "size": 1}]}, "its own ancestor"),
-        ({"nodes": [{"id": "a", "parent": None, "cost": 1, "size": 1}] * 2}, "the same id"),
+        ({"nodes": [{"id": "a", "parent": None, "cost": 1, "size": 1}] * 2}, "the same id 'a'"),
+        (
+            {"nodes": [{"id": i, "parent": None, "cost": 1, "size": 1} for i in ("7", 7)]},
+            "the same id '7'",
+        ),
         ({"nodes": [], "versions": [{"name": "v"}]}, "number of version .v. is not"),
     ],
 )
