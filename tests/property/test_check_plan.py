@@ -24,7 +24,7 @@ from chexpoint.model import (
     TreeNode,
 )
 from chexpoint.plan.check import Memory, check_plan
-from chexpoint.plan.explain import explain
+from chexpoint.plan.reasons import explain
 from chexpoint.plan.problem import Problem
 from chexpoint.plan.solving import PLANNERS, solve
 

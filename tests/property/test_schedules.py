@@ -7,13 +7,23 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
+from random import Random
 from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chexpoint.model import ExecutionTree, HeldState, NodeId, Plan, Seconds, StepCosts, TreeNode
+from chexpoint.model import (
+    Action,
+    ExecutionTree,
+    HeldState,
+    NodeId,
+    Plan,
+    Seconds,
+    StepCosts,
+    TreeNode,
+)
 from chexpoint.plan.check import check_plan, check_schedule
 from chexpoint.plan.problem import Problem
 from chexpoint.plan.side_by_side import schedule
@@ -74,11 +84,11 @@ class Case:
 def cases(draw: st.DrawFn, *, most: int = 12, leaves: int = 12, with_held: bool = False) -> Case:
     nodes: list[TreeNode] = []
     for number in range(draw(st.integers(1, most))):
-        parents = [node.id for node in nodes] or [None]
+        parents: list[NodeId | None] = [node.id for node in nodes]
         nodes.append(
             TreeNode(
                 id=NodeId(f"n{number}"),
-                parent=draw(st.sampled_from(parents)),
+                parent=draw(st.sampled_from(parents or [None])),
                 cost=draw(seconds),
                 size=draw(some_bytes),
                 delta=draw(st.none() | some_bytes),
@@ -261,7 +271,7 @@ def test_at_most_one_version_less_than_possible_is_replayed(case: Case, part: fl
 
 @settings(max_examples=40, deadline=None)
 @given(cases(with_held=True), st.randoms(use_true_random=False), st.integers(0, 60))
-def test_names_change_nothing(case: Case, rng: st.RandomGenerator, within: Seconds) -> None:
+def test_names_change_nothing(case: Case, rng: Random, within: Seconds) -> None:
     names = list(case.tree.nodes)
     others = [NodeId(f"m{number}") for number in range(len(names))]
     rng.shuffle(others)
@@ -303,7 +313,7 @@ def both(case: Case, within: Seconds) -> list[Plan]:
     return [*found.lanes, plan]
 
 
-def numbers(case: Case, plan: Plan) -> tuple[float, Seconds, list[tuple[str, Seconds, int]]]:
+def numbers(case: Case, plan: Plan) -> tuple[float, Seconds, list[tuple[Action, Seconds, int]]]:
     """Return all of a plan except what nodes are called."""
     steps = []
     for action, node in plan.steps:

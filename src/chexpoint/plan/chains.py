@@ -84,7 +84,7 @@ class ChainPlanner:
 
         self._np = np
         self.problem = problem
-        self._services = Services(problem)
+        self._services = Services(problem, problem.budget)
         self.candidates = self._services.candidates
         self._servers = list(self._services.servers(_WINDOW))
         rows = sum(map(len, self._servers))

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from chexpoint.model import Seconds
 from chexpoint.plan.emission import Emitter, tidied
-from chexpoint.plan.problem import Move, Problem
+from chexpoint.plan.problem import Move
 from chexpoint.plan.services import Services
 
 
@@ -45,9 +45,9 @@ class FrontierPlanner:
     What is held in memory at the start is not its business.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self._services = Services(problem)
+    def __init__(self, services: Services) -> None:
+        self.problem = services.problem
+        self._services = services
         # Memoised for this planner, and forgotten with it.
         self._held = cache(self._compute_held)
         self._below = cache(self._compute_below)

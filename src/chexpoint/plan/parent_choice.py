@@ -44,6 +44,9 @@ def plan_pc(problem: Problem, *, seconds: Seconds) -> Solution:
     The printed listing forgets to charge for computing u where it is held, so that it holds cells
     that save nothing and has no room for others.  Here it is charged, with what the checkpoint
     costs, and u is only held if it is cheaper to do so for all of its children together.
+
+    A worker goes on from u to one of the children that are replayed without it, before u is
+    evicted.  The choice does not know of this, as in the listing; the authors' code seems to.
     """
     starts = {worth_keeping(problem), ()}
     solutions = []
@@ -83,6 +86,14 @@ class _Answer(NamedTuple):
     """The children that are replayed with a checkpoint of the node; if none, it is not held."""
 
 
+class _Leaving(NamedTuple):
+    """The end of a checkpoint."""
+
+    node: int
+    goes_on: bool
+    """The live worker goes on from there to a child that does not need the checkpoint."""
+
+
 _Evaluation = Generator[_Question, _Answer, _Answer]
 """Asks questions about children, and returns the answer about their parent."""
 
@@ -113,12 +124,14 @@ class _Search:
         for node in problem.held:
             if node not in self._kept:
                 emitter.evict(node)
-        waiting: list[_Question | int] = []
+        waiting: list[_Question | _Leaving] = []
         waiting += self._questions(problem.children[FRESH], FRESH, self._room)
         while waiting:
             at = waiting.pop()
-            if isinstance(at, int):
-                emitter.evict(at)
+            if isinstance(at, _Leaving):
+                if at.goes_on:
+                    emitter.reach(at.node)
+                emitter.evict(at.node)
                 continue
             node, base, room = at
             if self._only_leaf[node]:
@@ -130,7 +143,7 @@ class _Search:
             if served:
                 emitter.reach(node)
                 emitter.checkpoint(node)
-                waiting.append(node)
+                waiting.append(_Leaving(node, goes_on=bool(rest)))
                 waiting += self._questions(served, node, room - self._bytes(node, base))
         return tidied(problem, emitter.moves)
 

@@ -9,6 +9,7 @@ The symbols of the paper: T is the tree, B the budget, delta_i is ``cost[i]``, s
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -99,6 +100,22 @@ class Problem:
         """What can be loaded from elsewhere at any time, and what that costs."""
         self._grown = self._sums(self.delta)
         self._paths = self._sums(self.cost)
+
+    def variant(
+        self,
+        *,
+        budget: float | None = None,
+        costs: StepCosts | None = None,
+        held: Iterable[int] | None = None,
+        loads: Mapping[int, Seconds] | None = None,
+    ) -> Problem:
+        """Return the same problem with something else given."""
+        other = copy.copy(self)
+        other.budget = self.budget if budget is None else budget
+        other.costs = self.costs if costs is None else costs
+        other.held = self.held if held is None else tuple(sorted(held))
+        other.loads = self.loads if loads is None else dict(loads)
+        return other
 
     def __len__(self) -> int:
         return len(self.parent)

@@ -15,11 +15,17 @@ from chexpoint.plan.problem import FRESH, Problem
 
 
 class Services:
-    """The candidates of a problem by number, 0 being the fresh worker, and what services cost."""
+    """The candidates of a problem by number, 0 being the fresh worker, and what services cost.
 
-    def __init__(self, problem: Problem) -> None:
+    Parameters
+    ----------
+    budget
+        What is larger is no candidate.
+    """
+
+    def __init__(self, problem: Problem, budget: float = math.inf) -> None:
         self.problem = problem
-        self.candidates = fold(problem)
+        self.candidates = fold(problem, budget)
         self._cold = cold_ways(problem)
         self._tails = [
             math.fsum(problem.way(candidate.node, leaf) for leaf in candidate.tails)

@@ -6,14 +6,19 @@ from collections.abc import Mapping
 
 from chexpoint.errors import InvalidValue
 from chexpoint.model import NodeId, Plan, Seconds
+from chexpoint.plan.exact import plan_exact
+from chexpoint.plan.lfu import plan_lfu
+from chexpoint.plan.parent_choice import plan_pc
+from chexpoint.plan.pc_move import plan_pc_move
+from chexpoint.plan.persistent_root import plan_prp_v1, plan_prp_v2
 from chexpoint.plan.problem import FRESH, Move, Planner, Problem, Solution
 
 
 def plan_none(problem: Problem, *, seconds: Seconds) -> Solution:
     """Replay each version from its first cell."""
-    moves: list[Move] = []
-    for leaf in problem.leaves:
-        if moves:
+    moves = [Move("evict", node) for node in reversed(problem.held)]
+    for number, leaf in enumerate(problem.leaves):
+        if number:
             moves.append(Move("restore", FRESH))
         path = []
         at = leaf
@@ -24,10 +29,18 @@ def plan_none(problem: Problem, *, seconds: Seconds) -> Solution:
     return Solution(moves)
 
 
-PLANNERS: Mapping[str, Planner] = {"none": plan_none}
+PLANNERS: Mapping[str, Planner] = {
+    "none": plan_none,
+    "lfu": plan_lfu,
+    "prp-v1": plan_prp_v1,
+    "prp-v2": plan_prp_v2,
+    "pc": plan_pc,
+    "pc-move": plan_pc_move,
+    "exact": plan_exact,
+}
 """By name, the simplest first."""
 
-DEFAULT_PLANNER = "none"
+DEFAULT_PLANNER = "pc-move"
 
 
 def planner_named(name: str) -> Planner:

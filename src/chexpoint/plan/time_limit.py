@@ -205,7 +205,11 @@ class _Search:
         chosen = [leaf for leaf, time in zip(cheapest, times, strict=True) if time <= limit]
         if not chosen:
             return self._plan([])
-        alone = solve(self._problem(chosen), "none", seconds=0.0)
+        alone = solve(
+            Problem(self.tree, 0, costs=whole.costs, leaves=self._names(chosen)),
+            "none",
+            seconds=0.0,
+        )
         plain = self._plan([*self._evictions(()), *self._moves(alone)])
         return max(self._in_time(plain), self._attempt(chosen), key=_goodness)
 

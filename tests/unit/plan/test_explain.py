@@ -10,8 +10,8 @@ import pytest
 from chexpoint.errors import InvalidPlan
 from chexpoint.model import CheckpointUse, HeldState, NodeId, Plan, StepCosts
 from chexpoint.plan.check import check_plan
-from chexpoint.plan.explain import explain
 from chexpoint.plan.problem import Problem
+from chexpoint.plan.reasons import explain
 from chexpoint.plan.solving import solve
 from tests.unit.plan.test_check import (
     FIGURE_1,

@@ -51,7 +51,7 @@ def test_enough_time_gives_the_plan_for_all() -> None:
 
 def test_no_time_gives_a_plan_without_steps_and_a_note() -> None:
     plan = most(8.5)
-    assert plan.steps == plan.versions == ()
+    assert (plan.steps, plan.versions) == ((), ())
     assert set(plan.left_out) == set("cdefg")
     assert (plan.cost, plan.lower_bound, plan.no_cache_cost) == (0, 0, 0)
     assert plan.notes == ("no version can be replayed in 8.5 s",)
