@@ -126,13 +126,13 @@ class PlanCommand:
         if args.compare:
             _compare(task, is_json=args.json)
             return 0
-        with _patience():
+        with patience():
             found = _planned(task)
             drawn = _drawn(task, found) if args.svg else ""
         if file is not None:
             file.write_text(drawn, encoding="utf-8")
         if args.json:
-            print(json.dumps(found.to_json(task.names)))
+            print(json.dumps(_judged(task, found)))
         elif file is not None:
             print_text(f"drew {file}")
         elif drawn:
@@ -248,14 +248,27 @@ def _budget_here() -> float:
 def _planned(task: _Task) -> Plan | Schedule:
     from chexpoint.plan import plan
 
-    return plan(task.tree, task.budget, costs=task.costs, **task.options)
+    found: Plan | Schedule = plan(task.tree, task.budget, costs=task.costs, **task.options)
+    return found
+
+
+def _judged(task: _Task, found: Plan | Schedule) -> dict[str, Any]:
+    """Return a plan as JSON; whoever reads it may rely on it."""
+    from chexpoint.plan import judge_plan
+
+    for one in _lanes(found):
+        judge_plan(task.tree, one, costs=task.costs, leaves=(*one.versions, *one.left_out))
+    return found.to_json(task.names)
+
+
+def _lanes(found: Plan | Schedule) -> tuple[Plan, ...]:
+    return (found,) if isinstance(found, Plan) else found.lanes
 
 
 def _explained(task: _Task, found: Plan | Schedule) -> list[Explanation]:
     from chexpoint.plan import explain
 
-    plans = [found] if isinstance(found, Plan) else found.lanes
-    return [explain(task.tree, one, costs=task.costs) for one in plans]
+    return [explain(task.tree, one, costs=task.costs) for one in _lanes(found)]
 
 
 def _told(task: _Task, found: Plan | Schedule, *, steps: bool) -> str:
@@ -282,9 +295,11 @@ def _compare(task: _Task, *, is_json: bool) -> None:
 
     rows = []
     for name in PLANNERS:
-        with _patience(name):
+        with patience(name):
             started = time.perf_counter()
-            found = plan(task.tree, task.budget, planner=name, costs=task.costs, **task.options)
+            found: Plan = plan(
+                task.tree, task.budget, planner=name, costs=task.costs, **task.options
+            )
             seconds = time.perf_counter() - started
             explanation = explain(task.tree, found, costs=task.costs)
         rows.append(
@@ -316,8 +331,8 @@ def _comparison_json(
 
 
 @contextmanager
-def _patience(planner: str = "") -> Iterator[None]:
-    """Tell a user at a terminal that it takes a while, if it does."""
+def patience(planner: str = "", *, after: Seconds = _PATIENCE_S) -> Iterator[None]:
+    """Tell a user at a terminal that planning takes a while, if it does."""
     if not sys.stderr.isatty():
         yield
         return
@@ -326,7 +341,7 @@ def _patience(planner: str = "") -> Iterator[None]:
     from rich.console import Console
 
     status = Console(stderr=True).status(f"planning {planner}".rstrip())
-    timer = Timer(_PATIENCE_S, status.start)
+    timer = Timer(after, status.start)
     timer.start()
     try:
         yield

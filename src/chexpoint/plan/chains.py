@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Servers further up than this many candidates are not told apart from the fresh worker.
 _WINDOW = 64
 # Numbers in all tables together; more of them for small trees is a waste, too.
-_CELLS = 20_000_000
+_CELLS = 10_000_000
 _FINEST, _COARSEST = 4096, 48
 # Sums of sizes to look at before giving up on counting them all.
 _SUMS = 1_000_000
@@ -121,9 +121,14 @@ class ChainPlanner:
 
         Rounding is always down.
         """
-        sizes = [self._services.size(c, s) for s in self._servers[c]]
-        left = self._free[None, :] - self._np.array(sizes, dtype=self._np.float64)[:, None]
-        return self._np.searchsorted(self._free, left, side="right") - 1
+        np, servers = self._np, self._servers[c]
+        sizes = np.array([self._services.size(c, s) for s in servers], dtype=np.float64)
+        if (sizes == sizes[0]).all():  # all the same, and the same columns
+            sizes = sizes[:1]
+        left = self._free[None, :] - sizes[:, None]
+        columns = np.searchsorted(self._free, left, side="right") - 1
+        found: Places = np.broadcast_to(columns, (len(servers), len(self._free)))
+        return found
 
     # ------------------------------------------------------------ the recursion
 
@@ -133,11 +138,11 @@ class ChainPlanner:
         servers = self._servers[c]
         columns = self._columns_after(c)
         services = self._services
-        not_held = np.zeros(columns.shape)
-        not_held += np.array([services.tails(s, c) for s in servers])[:, None]
-        held = np.full(columns.shape, services.holding(c))
-        held += np.array([services.service(s, c) for s in servers])[:, None]
-        saved = np.array([self._saved_by_taking(s, c) for s in servers])[:, None]
+        ways = np.array([services.service(s, c) for s in servers])[:, None]
+        tails = np.array([services.tails(s, c) for s in servers])[:, None]
+        saved = ways - self.problem.costs.take
+        not_held = np.broadcast_to(tails, columns.shape).copy()
+        held = np.broadcast_to(ways + services.holding(c), columns.shape).copy()
         gain = np.zeros(columns.shape)
         for child in self.candidates[c].children:
             table = self._tables[child]

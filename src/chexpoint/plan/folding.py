@@ -61,25 +61,30 @@ def _useful_nodes(problem: Problem, budget: float) -> set[int]:
         versions[node] = versions[node] or 1
         versions[problem.parent[node]] += versions[node]
     useful = set()
+    first = [0] * len(problem)
+    """The first useful node on the single way down from each one, if there is any."""
     for node in range(len(problem) - 1, FRESH, -1):
+        below = problem.children[node]
+        first[node] = at = first[below[0]] if len(below) == 1 else 0
         least = problem.marginal(node, problem.parent[node])
         if versions[node] < 2 or least > budget:
             continue
-        at = node
-        while len(problem.children[at]) == 1:
-            at = problem.children[at][0]
-            if at in useful and _is_never_larger(problem, at, node):
-                break
-        else:
+        while at and not _is_never_larger(problem, at, node):
+            below = problem.children[at]
+            at = first[below[0]] if len(below) == 1 else 0
+        if not at:
             useful.add(node)
+            first[node] = node
     return useful
 
 
 def _is_never_larger(problem: Problem, node: int, other: int) -> bool:
-    """Return whether a node takes no more than one above it, whatever else is held."""
-    at = problem.parent[other]
-    while at >= FRESH:
-        if problem.marginal(node, at) > problem.marginal(other, at):
-            return False
-        at = problem.parent[at]
-    return True
+    """Return whether a node takes no more than one above it, whatever else is held.
+
+    A marginal size grows with the distance to what is held, till it is the whole size: the nearest
+    and the furthest decide.
+    """
+    return all(
+        problem.marginal(node, base) <= problem.marginal(other, base)
+        for base in (problem.parent[other], FRESH)
+    )

@@ -39,15 +39,25 @@ class _Frontier(NamedTuple):
     later: list[int]
 
 
+class TooManyValues(Exception):
+    """There are too many numbers of bytes that can be free."""
+
+
 class FrontierPlanner:
     """The recursion for one problem.
 
     What is held in memory at the start is not its business.
+
+    Parameters
+    ----------
+    most
+        Give up after so many values.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, most: float = math.inf) -> None:
         self.problem = services.problem
         self._services = services
+        self._left = most
         # Memoised for this planner, and forgotten with it.
         self._held = cache(self._compute_held)
         self._below = cache(self._compute_below)
@@ -67,6 +77,9 @@ class FrontierPlanner:
 
     def _compute_held(self, x: int, s: int, b: float) -> Seconds:
         """Return the least cost of what is below x if x is held; infinite if there is no room."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyValues
         if self._services.size(x, s) > b:
             return math.inf
         children = self._services.candidates[x].children

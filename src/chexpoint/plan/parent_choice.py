@@ -11,6 +11,7 @@ every byte of room does: what is found for one amount holds for a range of them.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Generator, Sequence
 from time import monotonic
 from typing import NamedTuple
@@ -110,11 +111,14 @@ class _Search:
         self._only_leaf = _only_leaves(problem)
         costs = problem.costs
         self._is_plain = not kept and not problem.loads
-        self._is_flat = self._is_plain and not costs.checkpoint_per_byte + costs.restore_per_byte
+        is_flat = self._is_plain and not costs.checkpoint_per_byte + costs.restore_per_byte
+        self._idle = self._kept | (_surpassed(problem) if is_flat else frozenset())
+        """The nodes that are never to be held, or already are."""
         room = problem.budget - problem.bytes_of(kept)
         # Sizes are whole numbers, and with whole numbers ranges are exact.
         self._room = room if math.isinf(room) else math.floor(room)
         self._answers: dict[tuple[int, int], list[_Answer]] = {}
+        self._with_room: dict[int, Seconds] = {}
         self._count = 0
 
     def moves(self) -> list[Move]:
@@ -138,7 +142,7 @@ class _Search:
                 emitter.compute(self._only_leaf[node])
                 continue
             served = self._answer(at).served
-            rest = [child for child in problem.children[node] if child not in served]
+            rest = sorted(set(problem.children[node]).difference(served))
             waiting += self._questions(rest, base, room)
             if served:
                 emitter.reach(node)
@@ -177,13 +181,20 @@ class _Search:
         if leaf:
             way = self._way(self.problem.parent[leaf], base)
             return _Answer(0, math.inf, way + self.problem.cost[leaf])
-        for answer in self._answers.get((node, base), ()):
-            if answer.low <= room < answer.high or room == answer.high == math.inf:
-                return answer
-        return None
+        answers = self._answers.get((node, base), ())
+        at = bisect_right(answers, (room, math.inf, math.inf))
+        if not at or answers[at - 1].high <= room < math.inf:
+            return None
+        return answers[at - 1]
 
     def _remember(self, question: _Question, answer: _Answer) -> None:
-        self._answers.setdefault((question.node, question.base), []).append(answer)
+        """Remember an answer in the order of room; where ranges overlap answers are the same."""
+        node, base, room = question
+        answers = self._answers.setdefault((node, base), [])
+        at = bisect_right(answers, (room, math.inf, math.inf))
+        low = max(answer.low, answers[at - 1].high) if at else answer.low
+        high = min(answer.high, answers[at].low) if at < len(answers) else answer.high
+        answers.insert(at, answer._replace(low=low, high=high))
         self._count += 1
         if self._count > _MOST_ANSWERS or (self._count % 64 == 0 and monotonic() > self._until):
             raise _OutOfTime
@@ -192,14 +203,17 @@ class _Search:
         node, base, room = question
         shorter = self._way(node, base) - self.problem.restore_cost(node)
         taken = self._bytes(node, base)
-        if node in self._kept or shorter <= 0 or taken > room:
-            answers = yield from self._each(node, base, room)
-            high = math.inf if node in self._kept or shorter <= 0 else taken
-            return _together(answers, high=high)
+        if node in self._idle or shorter <= 0:
+            return _together((yield from self._each(node, base, room)))
+        if taken > room:
+            return _together((yield from self._each(node, base, room)), high=taken)
         return (yield from self._choose(question, taken, shorter))
 
     def _choose(self, question: _Question, taken: float, shorter: Seconds) -> _Evaluation:
         """Return whether to hold a node, and for which children.
+
+        With one way of doing it known, the other need not be looked at if even with room for
+        everything it would not be cheaper.
 
         Parameters
         ----------
@@ -209,32 +223,38 @@ class _Search:
         node, base, room = question
         children = self.problem.children[node]
         checkpoint = self.problem.checkpoint_cost(node)
+        cost = shorter + checkpoint  # the way to the node is paid for, and one restore is not
+        with_room = yield from self._cost_with_room(node)
         without: list[_Answer] = []
-        if len(children) == 1 and self._is_flat:
+        if len(children) == 1:
             without = yield from self._each(node, base, room)
-            if without[0].high == math.inf:
-                # With room for anything below it is as good to hold the child instead.
+            if _at_most(without[0].cost, cost + with_room):
                 return _together(without)
         held = yield from self._each(node, node, room - taken)
-        cost = shorter + checkpoint  # the way to the node is paid for, and one restore is not
         all_held = _together(held, more=taken)
-        if (
-            self._is_plain
-            and all_held.high == math.inf
-            and checkpoint <= (len(children) - 1) * shorter
-        ):
-            # Without, each child costs at least that much more, whatever is done below it.
+        # Without, each child costs at least so much more than with it and with room for everything.
+        least = with_room + len(children) * shorter if self._is_plain else 0.0
+        if _at_most(cost + all_held.cost, least):
             return all_held._replace(cost=cost + all_held.cost, served=children)
         without = without or (yield from self._each(node, base, room))
         none_held = _together(without)
         pairs = list(zip(children, held, without, strict=True))
         served = tuple(child for child, one, other in pairs if one.cost <= other.cost)
+        if len(served) < len(children):
+            cost -= shorter  # the worker goes on from the node to one of the others
         cost += math.fsum(min(one.cost, other.cost) for _, one, other in pairs)
         low = max(all_held.low, none_held.low)
         high = min(all_held.high, none_held.high)
         if served and cost < none_held.cost:
             return _Answer(low, high, cost, served)
         return _Answer(low, high, none_held.cost)
+
+    def _cost_with_room(self, node: int) -> Generator[_Question, _Answer, Seconds]:
+        """Return what the children of a node cost if it is held and there is room for anything."""
+        if node not in self._with_room:
+            answers = yield from self._each(node, node, math.inf)
+            self._with_room[node] = _together(answers).cost
+        return self._with_room[node]
 
     def _each(
         self, node: int, base: int, room: float
@@ -256,6 +276,11 @@ class _Search:
         return self.problem.marginal(node, max(base, self._kept_above[self.problem.parent[node]]))
 
 
+def _at_most(cost: Seconds, limit: Seconds) -> bool:
+    """Return whether a cost is no more than another one, but for rounding."""
+    return cost <= limit * (1 + 1e-12)
+
+
 def _together(answers: Sequence[_Answer], *, more: float = 0, high: float = math.inf) -> _Answer:
     """Return the sum of answers about children, if there is so much more room than they have."""
     return _Answer(
@@ -275,3 +300,22 @@ def _only_leaves(problem: Problem) -> list[int]:
         elif len(children) == 1:
             found[node] = found[children[0]]
     return found
+
+
+def _surpassed(problem: Problem) -> frozenset[int]:
+    """Return nodes with a single child that it is never better to hold than one further down.
+
+    That is so if a node before, or at, the next branch is not larger: each way from there is
+    shorter.
+    """
+    if problem.delta != problem.size:
+        return frozenset()  # then what is further down may take more, whatever its size
+    found = set()
+    least = [math.inf] * len(problem)
+    for node in range(len(problem) - 1, FRESH, -1):
+        children = problem.children[node]
+        if len(children) == 1:
+            least[node] = min(least[children[0]], problem.size[children[0]])
+            if least[node] <= problem.size[node]:
+                found.add(node)
+    return frozenset(found)

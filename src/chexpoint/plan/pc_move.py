@@ -8,19 +8,21 @@ to be rounded.  So it is never worse than any of those.
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from chexpoint.model import Seconds, StepCosts
 from chexpoint.plan.chains import ChainPlanner
 from chexpoint.plan.emission import tidied, worth_keeping
-from chexpoint.plan.frontier import FrontierPlanner
+from chexpoint.plan.frontier import FrontierPlanner, TooManyValues
 from chexpoint.plan.lfu import plan_lfu
-from chexpoint.plan.moves import with_takes
+from chexpoint.plan.moves import with_cheap_takes
 from chexpoint.plan.persistent_root import plan_prp_v1, plan_prp_v2
 from chexpoint.plan.problem import Move, Problem, Solution
 from chexpoint.plan.service_search import ServiceSearch
 from chexpoint.plan.services import Services
+from chexpoint.plan.single_pass import plan_single_pass
 
 # Both limits depend on the tree alone, not on the budget: with more memory the same planner runs,
 # and so the cost does not rise.
@@ -28,7 +30,10 @@ _SMALL = 12
 """Candidates among which the optimum is always found in little time."""
 _MIDDLE = 10_000
 """Candidates, times the pairs of checkpoints above each, that a recursion is fast enough for."""
+_VALUES = 100_000
+"""Values after which that recursion is given up."""
 
+_NOISE = 1e-12
 _FEW = 3
 """States at the start of which every choice is tried."""
 
@@ -62,33 +67,56 @@ def _plan_with(problem: Problem, kept: tuple[int, ...], deadline: float) -> list
     rest = problem.variant(
         budget=problem.budget - problem.bytes_of(kept), held=(), loads={**problem.loads, **loads}
     )
-    plans = [
-        moves
-        for moves in _plans(rest, deadline)
-        if not any(move.action == "checkpoint" and move.node in loads for move in moves)
-    ]
+    plans = (_without_copies(moves, loads) for moves in _plans(rest, deadline))
     evicted = [Move("evict", node) for node in reversed(problem.held) if node not in loads]
-    return with_takes(tidied(problem, [*evicted, *_cheapest(rest, plans)]))
+    return with_cheap_takes(problem, tidied(problem, [*evicted, *_cheapest(rest, plans)]))
+
+
+def _without_copies(moves: Iterable[Move], kept: Container[int]) -> list[Move]:
+    """Return moves that do not hold what is kept anyway."""
+    found = []
+    for move in moves:
+        if move.node not in kept or move.action in {"compute", "restore"}:
+            found.append(move)
+        elif move.action == "take":
+            found.append(Move("restore", move.node))
+    return found
 
 
 def _plans(problem: Problem, deadline: float) -> Iterator[list[Move]]:
+    """Yield plans, the most promising first."""
+    once = plan_single_pass(problem)
+    if once is not None:
+        yield once
     services = Services(problem)
-    if _pairs(services) <= _MIDDLE:
-        yield FrontierPlanner(services).moves()
+    moves = _by_frontier(services)
+    if moves is not None:
+        yield moves
     else:
         chains = ChainPlanner(problem)
         yield chains.moves()
         if not chains.is_exact:
-            for planner in (plan_prp_v1, plan_prp_v2):
-                left = deadline - time.monotonic()
-                if left > 0:
-                    yield planner(problem, seconds=left).moves
-    yield plan_lfu(problem, seconds=max(0.0, deadline - time.monotonic())).moves
+            yield plan_prp_v1(problem, seconds=_share(deadline)).moves
+            yield plan_prp_v2(problem, seconds=_share(deadline)).moves
+    yield plan_lfu(problem, seconds=_share(deadline)).moves
     if len(services) <= _SMALL and not problem.loads:
         search = ServiceSearch(problem.variant(costs=StepCosts()), deadline=deadline)
-        found = search.solve()
-        if found.trail:
-            yield search.moves(found.trail)
+        yield search.moves(search.solve().trail)
+
+
+def _share(deadline: float) -> Seconds:
+    """Return how long a published heuristic may take; it is seldom better, and never much."""
+    return max(0.0, deadline - time.monotonic()) / 12
+
+
+def _by_frontier(services: Services) -> list[Move] | None:
+    """Return the plan of the recursion, if the tree is not too large for it."""
+    if _pairs(services) > _MIDDLE:
+        return None
+    try:
+        return FrontierPlanner(services, most=_VALUES).moves()
+    except TooManyValues:
+        return None
 
 
 def _pairs(services: Services) -> int:
@@ -101,4 +129,14 @@ def _pairs(services: Services) -> int:
 
 
 def _cheapest(problem: Problem, plans: Iterable[list[Move]]) -> list[Move]:
-    return min(plans, key=problem.price)
+    """Return the cheapest plan; stop looking where none can be cheaper."""
+    least = problem.each_once_cost() * (1 + _NOISE)
+    best: list[Move] = []
+    cost = math.inf
+    for moves in plans:
+        price = problem.price(moves)
+        if price < cost:
+            best, cost = moves, price
+        if cost <= least:
+            break
+    return best

@@ -98,12 +98,12 @@ class _Greedy:
         self._chains = _Chains(problem, kept)
         self._ends = self._chains.memory.ends
         nodes = range(len(problem))
-        self._path = np.array([problem.way(FRESH, node) for node in nodes])
+        self._path = np.array([problem.way(FRESH, node) for node in nodes], dtype=float)
         self._grown = np.array(_sums_of_deltas(problem), dtype=float)
-        self._restore = np.array([problem.restore_cost(node) for node in nodes])
-        self._checkpoint = np.array([problem.checkpoint_cost(node) for node in nodes])
+        self._restore = np.array([problem.restore_cost(node) for node in nodes], dtype=float)
+        self._checkpoint = np.array([problem.checkpoint_cost(node) for node in nodes], dtype=float)
         ways = ways_without_memory(problem, kept)
-        self._way = np.array(ways)
+        self._way = np.array(ways, dtype=float)
         """What a worker pays to come back to each node."""
         self._sources = _sources(problem, ways)
         """Nothing above them is wanted for what is below them."""
@@ -135,9 +135,10 @@ class _Greedy:
             np.subtract(self._cost, self._saved, out=self._ratio)
             np.divide(self._ratio, self._bytes, out=self._ratio)
             node = int(self._ratio.argmin())
-            return node if self._saved[node] >= 0 else None
-        node = int(self._saved.argmax())
-        return node if self._saved[node] > 0 else None
+        else:
+            node = int(self._saved.argmax())
+        # When nothing is left that saves something, the rest makes no difference.
+        return node if self._saved[node] > 0 or self._saved.max() > 0 else None
 
     def _choose(self, node: int) -> None:
         self._cost -= float(self._saved[node])

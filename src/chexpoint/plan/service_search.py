@@ -35,7 +35,7 @@ from functools import cached_property
 from chexpoint.model import Bytes, Seconds, StepCosts
 from chexpoint.plan.emission import Emitter, tidied
 from chexpoint.plan.folding import fold
-from chexpoint.plan.moves import with_takes
+from chexpoint.plan.moves import with_cheap_takes
 from chexpoint.plan.problem import Move, Problem
 
 State = tuple[int, int]
@@ -396,7 +396,7 @@ class ServiceSearch:
         pending = self.everything
         for service in trail:
             pending = self._serve(emitter, service, pending)
-        return with_takes(tidied(self.problem, emitter.moves))
+        return with_cheap_takes(self.problem, tidied(self.problem, emitter.moves))
 
     def _serve(self, emitter: Emitter, service: Service, pending: int) -> int:
         """Do one service; return what is pending after it."""

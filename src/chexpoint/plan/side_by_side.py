@@ -10,29 +10,29 @@ estimates and what is near to them, are planned for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush, nsmallest
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from chexpoint.errors import InvalidValue
-from chexpoint.model import (
-    ExecutionTree,
-    HeldState,
-    NodeId,
-    Plan,
-    Schedule,
-    Seconds,
-    StepCosts,
-)
+from chexpoint.model import ExecutionTree, HeldState, NodeId, Plan, Schedule, Seconds, StepCosts
+from chexpoint.plan.emission import ways_without_memory
 from chexpoint.plan.problem import FRESH, Move, Problem
 from chexpoint.plan.solving import solve
 from chexpoint.plan.time_limit import Trace, timed, trace_of
 
-_LARGE = 10_000
-"""With more nodes than this, one division is planned for."""
+_Number = TypeVar("_Number", int, float)
 
+_SMALL = 24
+"""Up to so many nodes, all shares of the budget that make a difference are tried."""
+
+_MIDDLE = 1_000
+"""Up to so many nodes, shares are fitted to each division."""
+
+_LARGE = 10_000
+"""Beyond so many nodes, one division is planned for."""
 
 _PATIENCE = 64
 """End the search when so many divisions in a row were no better."""
@@ -85,8 +85,7 @@ def schedule(
     lanes = min(workers, len(whole.leaves))
     plans: Sequence[Plan] = [alone]
     if lanes > 1:
-        engines = _Engines(tree, whole, states, planner, until)
-        found = engines.best(alone, lanes)
+        found = _Engines(tree, whole, states, planner, until).best(alone, lanes)
         if _rounded(max(plan.cost for plan in found)) < _rounded(alone.cost):
             plans = found
     return Schedule(lanes=tuple(plans), budget=budget, single=alone.cost)
@@ -94,6 +93,13 @@ def schedule(
 
 def _is_count(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int) and value >= 1
+
+
+class _Lot(NamedTuple):
+    """What an engine is given: leaves, and a share of the budget."""
+
+    leaves: frozenset[int]
+    share: float
 
 
 class _Lane(NamedTuple):
@@ -106,14 +112,10 @@ class _Lane(NamedTuple):
     """The largest share for which it is known to be the same."""
 
 
-Parts = tuple[frozenset[int], ...]
-"""The leaves of each engine."""
-
-
 class _Division(NamedTuple):
-    """Which leaves each engine has, and what it does."""
+    """What each engine is given, and what it does."""
 
-    parts: Parts
+    lots: tuple[_Lot, ...]
     lanes: tuple[_Lane, ...]
 
     @property
@@ -145,24 +147,67 @@ class _Engines:
 
     def best(self, alone: Plan, workers: int) -> list[Plan]:
         """Return the plans of the best division that was found."""
-        share = _whole_bytes(self.whole.budget / workers)
-        as_alone = _Sketch(trace_of(self.whole, _moves(self.whole, alone)))
-        if len(self.whole) > _LARGE:
-            parts = self._holder_first(as_alone.divided(workers)[0])
-            return [self._lane(part, share, part is parts[0]).plan for part in parts]
-        problem = self._problem(self.whole.leaves, share, self.held)
-        sketch = _Sketch(trace_of(self.whole, _moves(problem, self._solved(problem))))
-        starts = map(self._holder_first, sketch.divided(workers) + as_alone.divided(workers))
-        found = self._improved(starts, sketch, workers, self._lower_bound(alone, workers))
+        sketches = self._sketches(alone, workers)
+        starts = [
+            (estimate, self._lots(parts, number))
+            for number, sketch in sketches.items()
+            for estimate, parts in sketch.divided(workers, number)
+        ]
+        starts.sort(key=lambda start: start[0])
+        if len(self.whole) <= _LARGE:
+            self.tries = max(self.tries, 3 * workers)
+        found = self._improved([lots for _, lots in starts], sketches, alone, workers)
         return self._with_room(found) if found else [alone]
+
+    def _sketches(self, alone: Plan, workers: int) -> Mapping[int, _Sketch]:
+        """Return sketches by the number of engines that share the budget, the others having none.
+
+        With little memory it may be best to give all of it to one, and none to the others.
+        """
+        whole = self.whole
+        if math.isinf(self.budget):
+            plans = {workers: alone}
+        elif len(whole) > _LARGE:
+            plans = {workers: alone, 1: alone}
+        else:
+            plans = {1: alone}
+            for number in {
+                workers,
+                *(2**n for n in range(1, workers.bit_length()) if 2**n < workers),
+            }:
+                share = self.budget // number
+                plans[number] = self._solved(self._problem(whole.leaves, share, self.held))
+        ways = ways_without_memory(whole)
+        bare = {leaf: ways[whole.parent[leaf]] + whole.cost[leaf] for leaf in whole.leaves}
+        return {
+            number: _Sketch(trace_of(whole, _moves(whole, plan)), bare)
+            for number, plan in plans.items()
+        }
+
+    def _lots(self, parts: Sequence[frozenset[int]], number: int) -> tuple[_Lot, ...]:
+        """Return parts, the first of which share the budget, as lots.
+
+        First of all comes the one for which the states in memory are worth most.
+        """
+        whole = self.whole
+        share = _whole_bytes(self.budget / number)
+        lots = [_Lot(part, share if n < number else 0.0) for n, part in enumerate(parts) if part]
+        worth = [0.0] * len(lots)
+        for node in whole.held:
+            below = _leaves_below(whole, node)
+            for n, lot in enumerate(lots):
+                if lot.share and not lot.leaves.isdisjoint(below):
+                    worth[n] += whole.way(FRESH, node)
+        first = max(range(len(lots)), key=worth.__getitem__)
+        return (lots[first], *lots[:first], *lots[first + 1 :])
 
     def _with_room(self, division: _Division) -> list[Plan]:
         """Return the plans of a division, with what is left of the budget dealt out to all."""
         room = self.budget - sum(lane.peak for lane in division.lanes)
         more = room if math.isinf(room) else room // len(division.lanes)
         plans = []
-        for number, (part, lane) in enumerate(zip(*division, strict=True)):
-            other = self._lane(part, lane.peak + more, number == 0)
+        for number, (lot, lane) in enumerate(zip(*division, strict=True)):
+            other = self._lane(lot.leaves, lane.peak + more, number == 0)
             best = other if other.plan.cost < lane.plan.cost else lane
             plans.append(replace(best.plan, budget=lane.peak + more))
         return plans
@@ -170,101 +215,112 @@ class _Engines:
     # ------------------------------------------------------------ divisions
 
     def _improved(
-        self, starts: Iterator[Parts], sketch: _Sketch, workers: int, least: Seconds
+        self,
+        starts: Iterable[tuple[_Lot, ...]],
+        sketches: Mapping[int, _Sketch],
+        alone: Plan,
+        workers: int,
     ) -> _Division | None:
         """Return the best division that is found from some on by small changes.
 
         Always the best one so far that has changes left is changed next.
         """
+        least = self._lower_bound(alone, workers)
         best: _Division | None = None
-        seen: set[frozenset[frozenset[int]]] = set()
-        queue = [([-math.inf], 0, starts)]
+        seen: set[frozenset[object]] = set()
+        queue = [([-math.inf], 0, iter(starts))]
         in_vain = 0
         while queue and in_vain < _PATIENCE and (best is None or best.badness[0] > least):
-            parts = next(queue[0][2], None)
-            if parts is None:
+            lots = next(queue[0][2], None)
+            if lots is None:
                 heappop(queue)
-            elif frozenset(parts) not in seen:
-                seen.add(frozenset(parts))
-                if best and (self.tries <= 0 or monotonic() > self.until):
-                    break
-                most = _DETOUR * best.badness[0] if best else math.inf
-                in_vain += 1
-                if found := self._shared_out(parts, most):
-                    heappush(queue, (found.badness, len(seen), _changes(found, sketch, workers)))
-                    if best is None or found.badness < best.badness:
-                        best, in_vain = found, 0
+                continue
+            # Where shares are fitted to the leaves it does not matter which they were.
+            is_fitted = len(self.whole) <= _MIDDLE
+            key = frozenset(lot.leaves if is_fitted else lot for lot in lots)
+            if key in seen:
+                continue
+            seen.add(key)
+            if best and self._is_over(best.badness[0] < _rounded(alone.cost)):
+                break
+            in_vain += 1
+            found = self._planned(lots, _DETOUR * best.badness[0] if best else math.inf)
+            if found:
+                changes = _changes(found, sketches, workers)
+                heappush(queue, (found.badness, len(seen), changes))
+                if best is None or found.badness < best.badness:
+                    best, in_vain = found, 0
         return best
 
-    def _shared_out(self, parts: Parts, most: Seconds = math.inf) -> _Division | None:
-        """Return a division with the split of the budget that is best for it.
+    def _is_over(self, is_of_use: bool) -> bool:
+        """Whether to end the search, for which there are more tries if it was of no use yet."""
+        return monotonic() > self.until or (self.tries <= 0 and is_of_use)
 
-        Each lane has all of the budget at first.  As long as they have too much together, the one
-        that is the earliest done with less has less: so none has less than it needs to be done at
-        the time when the last one will be.
+    def _planned(self, lots: tuple[_Lot, ...], most: Seconds) -> _Division | None:
+        """Return what comes of lots, with other shares of the budget if these are better.
 
         Parameters
         ----------
         most
             Return None if the last lane is not done by then.
         """
-        lanes = [self._lane(part, self.budget, part is parts[0]) for part in parts]
+        found = []
+        lanes = [self._lane(*lot, number == 0) for number, lot in enumerate(lots)]
+        if _rounded(max(lane.plan.cost for lane in lanes)) <= most:
+            found.append(_Division(lots, tuple(lanes)))
+        if len(self.whole) <= _MIDDLE and (fitted := self._shared_out(lots, most)):
+            found.append(fitted)
+        return min(found, key=lambda division: division.badness, default=None)
+
+    def _shared_out(self, lots: tuple[_Lot, ...], most: Seconds) -> _Division | None:
+        """Return lots with the shares of the budget that are best for them.
+
+        Each lane has all of the budget at first.  As long as they have too much together, the one
+        that is the earliest done with less has less: so none has less than it needs to be done at
+        the time when the last one will be.
+        """
+        lanes = [self._lane(lot.leaves, self.budget, n == 0) for n, lot in enumerate(lots)]
         while sum(lane.peak for lane in lanes) > self.budget:
             if _rounded(max(lane.plan.cost for lane in lanes)) > most:
                 return None
             less = {
-                number: self._lane(part, self._less_than(lane.peak), number == 0)
-                for number, (part, lane) in enumerate(zip(parts, lanes, strict=True))
+                number: self._lane(lot.leaves, self._less_than(lane.peak), number == 0)
+                for number, (lot, lane) in enumerate(zip(lots, lanes, strict=True))
                 if lane.peak > 0
             }
             first = min(less, key=lambda number: less[number].plan.cost)
             lanes[first] = less[first]
         longest = max(range(len(lanes)), key=lambda number: lanes[number].plan.cost)
         room = self.budget - sum(lane.peak for lane in lanes)
-        more = self._lane(parts[longest], lanes[longest].peak + room, longest == 0)
+        more = self._lane(lots[longest].leaves, lanes[longest].peak + room, longest == 0)
         if more.plan.cost < lanes[longest].plan.cost:
             lanes[longest] = more
-        return _Division(parts, tuple(lanes))
+        shares = [self.budget if math.isinf(self.budget) else lane.peak for lane in lanes]
+        fitted = (_Lot(lot.leaves, share) for lot, share in zip(lots, shares, strict=True))
+        return _Division(tuple(fitted), tuple(lanes))
 
     def _less_than(self, peak: float) -> float:
         """Return the next smaller share to try."""
-        nodes = len(self.whole)
-        if nodes <= 24:
-            return peak - 1
-        return peak * 7 // 8 if nodes <= 100 else peak * 3 // 4 if nodes <= 1000 else peak // 2
-
-    def _holder_first(self, parts: Iterable[frozenset[int]]) -> Parts:
-        """Return parts, first the one for which the states in memory are worth most."""
-        whole = self.whole
-        some = [part for part in parts if part]
-        worth = [0.0] * len(some)
-        for node in whole.held:
-            below = _leaves_below(whole, node)
-            for number, part in enumerate(some):
-                if not part.isdisjoint(below):
-                    worth[number] += whole.way(FRESH, node)
-        first = max(range(len(some)), key=worth.__getitem__)
-        return (some[first], *some[:first], *some[first + 1 :])
+        return peak - 1 if len(self.whole) <= _SMALL else peak * 3 // 4
 
     # ------------------------------------------------------------ plans
 
-    def _lane(self, part: frozenset[int], share: float, is_first: bool) -> _Lane:
+    def _lane(self, leaves: frozenset[int], share: float, is_first: bool) -> _Lane:
         """Return the plan of one engine."""
         has_held = is_first and bool(self.whole.held)
-        known = self._known.setdefault((part, has_held), [])
+        known = self._known.setdefault((leaves, has_held), [])
         for lane in known:
             if lane.peak <= share <= lane.share:
                 return lane
         held = tuple(state for state in self.held if has_held or state.load is not None)
-        problem = self._problem(sorted(part), share, held)
+        problem = self._problem(sorted(leaves), share, held)
         plan = self._solved(problem)
         peak = 0.0
         if not math.isinf(share):
-            peak = max(
-                (moment.bytes for moment in timed(problem, _moves(problem, plan))), default=0
-            )
+            steps = timed(problem, _moves(problem, plan))
+            peak = min(share, max((moment.bytes for moment in steps), default=0))
         self.tries -= 1
-        known.append(_Lane(plan, min(peak, share), share))
+        known.append(_Lane(plan, peak, share))
         return known[-1]
 
     def _problem(self, leaves: Iterable[int], share: float, held: Iterable[HeldState]) -> Problem:
@@ -290,31 +346,37 @@ class _Engines:
         return _rounded(max(work / workers, longest))
 
 
-def _changes(division: _Division, sketch: _Sketch, workers: int) -> Iterator[Parts]:
-    """Yield divisions in which the longest lane has other versions, the most promising first.
+def _changes(
+    division: _Division, sketches: Mapping[int, _Sketch], workers: int
+) -> Iterator[tuple[_Lot, ...]]:
+    """Yield lots of which the longest lane has other versions, the most promising first.
 
     Some are moved to another lane, which may be new, or exchanged for some of another lane.
     """
     costs = [lane.plan.cost for lane in division.lanes]
     longest = max(range(len(costs)), key=costs.__getitem__)
-    parts = division.parts
-    if len(parts) < workers:
-        parts, costs = (*parts, frozenset()), [*costs, 0.0]
-    counts = [sketch.counts(part) for part in parts]
+    lots = division.lots
+    if len(lots) < workers:
+        # What one lane more would have of an infinite budget, or of none.
+        lots, costs = (*lots, _Lot(frozenset(), min(lot.share for lot in lots))), [*costs, 0.0]
+    with_memory = sum(lot.share > 0 for lot in lots)
+    sketch = sketches[min(sketches, key=lambda number: abs(number - with_memory))]
+    parts = [sketch.part(lot.leaves, is_bare=not lot.share) for lot in lots]
     found: list[tuple[Seconds, int, int, int]] = []
     for lane, cost in enumerate(costs):
         if lane != longest:
-            there = sketch.transfers(counts[longest], counts[lane])
-            back = sketch.transfers(counts[lane], counts[longest])
+            there = sketch.transfers(parts[longest], parts[lane])
+            back = sketch.transfers(parts[lane], parts[longest])
             for estimate, node, other in _exchanges(costs[longest], cost, there, back):
                 found.append((estimate, lane, node, other))
     for _, lane, node, other in nsmallest(100, found):
-        given = parts[longest] & sketch.leaves_below(node)
-        taken = parts[lane] & sketch.leaves_below(other) if other else frozenset()
-        changed = list(parts)
-        changed[longest] = changed[longest] - given | taken
-        changed[lane] = changed[lane] - taken | given
-        yield tuple(part for part in changed if part)
+        one, two = lots[longest].leaves, lots[lane].leaves
+        given = one & sketch.leaves_below(node)
+        taken = two & sketch.leaves_below(other) if other else frozenset()
+        changed = list(lots)
+        changed[longest] = lots[longest]._replace(leaves=one - given | taken)
+        changed[lane] = lots[lane]._replace(leaves=two - taken | given)
+        yield tuple(lot for lot in changed if lot.leaves)
 
 
 def _exchanges(
@@ -362,6 +424,15 @@ def _rounded(value: Seconds) -> Seconds:
 # ---------------------------------------------------------------- estimates
 
 
+class _Part(NamedTuple):
+    """Some of the leaves of a sketch."""
+
+    counts: list[int]
+    """How many of them are below each node, itself included."""
+    is_bare: bool
+    """Whether the engine has no memory for checkpoints."""
+
+
 class _Transfer(NamedTuple):
     """What it means to move all that one part has below a node to another part."""
 
@@ -373,11 +444,14 @@ class _Transfer(NamedTuple):
 
 
 class _Sketch:
-    """A trace as far as it branches, numbered in preorder: what leads to versions costs once."""
+    """A trace as far as it branches, numbered in preorder.
 
-    def __init__(self, trace: Trace) -> None:
+    What leads to a version costs once, but an engine without memory pays for each version alone.
+    """
+
+    def __init__(self, trace: Trace, bare: Mapping[int, Seconds]) -> None:
         children = trace.children(trace.ends)
-        leaf = {place: leaf for leaf, place in trace.ends.items()}
+        leaf_at = {place: leaf for leaf, place in trace.ends.items()}
         self.parent = [-1]
         self.cost = [0.0]
         self.leaf = [FRESH]
@@ -391,9 +465,11 @@ class _Sketch:
                 cost += trace.cost[place]
             self.parent.append(parent)
             self.cost.append(cost)
-            self.leaf.append(leaf.get(place, FRESH))
+            self.leaf.append(leaf_at.get(place, FRESH))
             number = len(self.parent) - 1
             waiting += [(child, number) for child in reversed(children[place])]
+        self.bare = [bare.get(leaf, 0.0) for leaf in self.leaf]
+        """What each leaf costs alone."""
         self.end = [number + 1 for number in range(len(self.parent))]
         """The number after the last one below each."""
         for node in range(len(self.parent) - 1, 0, -1):
@@ -403,131 +479,161 @@ class _Sketch:
     def leaves_below(self, node: int) -> frozenset[int]:
         return frozenset(leaf for leaf in self.leaf[node : self.end[node]] if leaf != FRESH)
 
-    def counts(self, part: frozenset[int]) -> list[int]:
-        """Return how many leaves of a part are below each node, itself included."""
-        found = [int(leaf in part) for leaf in self.leaf]
-        for node in range(len(found) - 1, 0, -1):
-            found[self.parent[node]] += found[node]
-        return found
+    def part(self, leaves: frozenset[int], *, is_bare: bool) -> _Part:
+        counts = [int(leaf in leaves) for leaf in self.leaf]
+        self._add_up(counts)
+        return _Part(counts, is_bare)
 
-    def cost_of(self, counts: Sequence[int]) -> Seconds:
-        """Return what computing whatever leads to leaves of a part costs."""
-        return math.fsum(cost for cost, count in zip(self.cost, counts, strict=True) if count)
+    def cost_of(self, part: _Part) -> Seconds:
+        costs = self.bare if part.is_bare else self.cost
+        return math.fsum(cost for cost, count in zip(costs, part.counts, strict=True) if count)
 
-    def transfers(self, source: Sequence[int], target: Sequence[int]) -> Iterator[_Transfer]:
-        """Yield what may be moved from a part with some counts to another one."""
-        saved = [cost if count else 0.0 for cost, count in zip(self.cost, source, strict=True)]
-        added = [0.0 if count else cost for cost, count in zip(saved, target, strict=True)]
-        for node in range(len(saved) - 1, 0, -1):
-            saved[self.parent[node]] += saved[node]
-            added[self.parent[node]] += added[node]
+    def transfers(self, source: _Part, target: _Part) -> Iterator[_Transfer]:
+        """Yield what may be moved from a part to another one."""
+        one, other = source.counts, target.counts
+        saved = self._added_up(source, [bool(count) for count in one])
+        added = self._added_up(target, [a > 0 and not b for a, b in zip(one, other, strict=True)])
         above = [0.0] * len(saved)
         missing = [0.0] * len(saved)
         for node in range(1, len(saved)):
             parent = self.parent[node]
-            if source[node] == source[parent]:
+            if one[node] == one[parent] and not source.is_bare:
                 above[node] = above[parent] + self.cost[parent]
-            if not target[parent]:
+            if not other[parent] and not target.is_bare:
                 missing[node] = missing[parent] + self.cost[parent]
-            if source[node]:
+            if one[node]:
                 yield _Transfer(node, saved[node] + above[node], added[node] + missing[node])
+
+    def _added_up(self, part: _Part, is_counted: Sequence[bool]) -> list[Seconds]:
+        """Return what some nodes cost a part, for each node those below it together."""
+        costs = self.bare if part.is_bare else self.cost
+        found = [cost if is_so else 0.0 for cost, is_so in zip(costs, is_counted, strict=True)]
+        self._add_up(found)
+        return found
+
+    def _add_up(self, values: list[_Number]) -> None:
+        for node in range(len(values) - 1, 0, -1):
+            values[self.parent[node]] += values[node]
 
     # ------------------------------------------------------------ divisions
 
-    def divided(self, workers: int) -> list[list[frozenset[int]]]:
-        """Return divisions of the leaves, the one with the best estimate first."""
-        starts = (self._cut(workers), self._dealt(workers))
-        found = {tuple(self._balanced(parts)): None for parts in starts}
-        return sorted((list(parts) for parts in found), key=self._makespan)
+    def divided(
+        self, workers: int, with_memory: int
+    ) -> list[tuple[Seconds, tuple[frozenset[int], ...]]]:
+        """Return estimates and divisions of the leaves.
 
-    def _makespan(self, parts: Sequence[frozenset[int]]) -> Seconds:
-        return max(self.cost_of(self.counts(part)) for part in parts)
+        Parameters
+        ----------
+        with_memory
+            How many engines have memory; their parts come first.
+        """
+        is_bare = [lane >= with_memory for lane in range(workers)]
+        return [
+            self._balanced(parts, is_bare) for parts in (self._cut(is_bare), self._dealt(is_bare))
+        ]
 
-    def _cut(self, workers: int) -> list[frozenset[int]]:
-        """Return ranges of the leaves, so that the longest is as short as possible."""
+    def _cut(self, is_bare: Sequence[bool]) -> list[frozenset[int]]:
+        """Return ranges of the leaves, so that the longest is about as short as possible."""
         low, high = 0.0, math.fsum(self.cost)
-        best = [self.leaves_below(0)]
-        for _ in range(50):
+        best = [self.leaves_below(0), *(frozenset[int]() for _ in is_bare[1:])]
+        for _ in range(40):
             middle = (low + high) / 2
-            ranges = self._ranges(middle)
-            if len(ranges) <= workers:
+            ranges = self._ranges(middle, is_bare)
+            if ranges:
                 best, high = ranges, middle
             else:
                 low = middle
-        return best + [frozenset()] * (workers - len(best))
+        return best
 
-    def _ranges(self, most: Seconds) -> list[frozenset[int]]:
-        """Return ranges of leaves each of which costs so much at most, if a single one does not."""
+    def _ranges(self, most: Seconds, is_bare: Sequence[bool]) -> list[frozenset[int]]:
+        """Return ranges of leaves each of which costs so much at most; none if there is no way."""
         path = [0.0] * len(self.cost)
-        found: list[list[int]] = []
-        total, last = math.inf, 0
+        found: list[list[int]] = [[]]
+        total, last = 0.0, 0
         for node in range(1, len(self.cost)):
             path[node] = path[self.parent[node]] + self.cost[node]
             if self.leaf[node] == FRESH:
                 continue
-            common = last
-            while not common <= node < self.end[common]:
-                common = self.parent[common]
-            total += path[node] - path[common]
-            if total > most:
+            while not last <= node < self.end[last]:
+                last = self.parent[last]
+            more = self.bare[node] if is_bare[len(found) - 1] else path[node] - path[last]
+            while total + more > most:
+                if len(found) == len(is_bare):
+                    return []
                 found.append([])
-                total = path[node]
+                total, more = 0.0, self.bare[node] if is_bare[len(found) - 1] else path[node]
             found[-1].append(self.leaf[node])
-            last = node
+            total, last = total + more, node
+        found += [[] for _ in is_bare[len(found) :]]
         return [frozenset(part) for part in found]
 
-    def _dealt(self, workers: int) -> list[frozenset[int]]:
+    def _dealt(self, is_bare: Sequence[bool]) -> list[frozenset[int]]:
         """Return parts to which subtrees were dealt out, the longest first."""
-        saved = list(self.cost)
-        children: list[list[int]] = [[] for _ in saved]
-        for node in range(len(saved) - 1, 0, -1):
-            saved[self.parent[node]] += saved[node]
-            children[self.parent[node]].append(node)
-        units = [(-saved[0], 0)]
-        single: list[tuple[Seconds, int]] = []
-        while units and len(units) + len(single) < 8 * workers:
-            cost, node = heappop(units)
-            if not children[node]:
-                single.append((cost, node))
-            for child in children[node]:
-                heappush(units, (-saved[child], child))
-        parts: list[set[int]] = [set() for _ in range(workers)]
-        used: list[set[int]] = [{0} for _ in range(workers)]
-        costs = [0.0] * workers
-        for cost, node in sorted(units + single):
-            after = []
-            for lane in range(workers):
-                at, total = self.parent[node], costs[lane] - cost
-                while at not in used[lane] and at > 0:
-                    total += self.cost[at]
-                    at = self.parent[at]
-                after.append(total)
-            lane = min(range(workers), key=after.__getitem__)
+        parts: list[set[int]] = [set() for _ in is_bare]
+        used: list[set[int]] = [{0} for _ in is_bare]
+        costs = [0.0] * len(is_bare)
+        for node, cost, bare in self._units(8 * len(is_bare)):
+            ways = [list(self._up(self.parent[node], nodes)) for nodes in used]
+            after = [
+                costs[lane] + (bare if is_so else cost + sum(self.cost[at] for at in ways[lane]))
+                for lane, is_so in enumerate(is_bare)
+            ]
+            lane = min(range(len(after)), key=after.__getitem__)
             costs[lane] = after[lane]
+            used[lane].update(ways[lane])
             parts[lane] |= self.leaves_below(node)
-            at = self.parent[node]
-            while at > 0 and at not in used[lane]:
-                used[lane].add(at)
-                at = self.parent[at]
         return [frozenset(part) for part in parts]
 
-    def _balanced(self, parts: list[frozenset[int]]) -> list[frozenset[int]]:
-        """Return parts from which no subtree can be moved so that the longest lane gets shorter."""
-        parts = list(parts)
+    def _units(self, number: int) -> list[tuple[int, Seconds, Seconds]]:
+        """Return about so many subtrees that have all leaves, and what they cost, longest first."""
+        cost, bare = list(self.cost), list(self.bare)
+        self._add_up(cost)
+        self._add_up(bare)
+        children: list[list[int]] = [[] for _ in cost]
+        for node in range(1, len(cost)):
+            children[self.parent[node]].append(node)
+        units = [(-cost[0], 0)]
+        single: list[tuple[Seconds, int]] = []
+        while units and len(units) + len(single) < number:
+            unit = heappop(units)
+            if not children[unit[1]]:
+                single.append(unit)
+            for child in children[unit[1]]:
+                heappush(units, (-cost[child], child))
+        return [(node, cost[node], bare[node]) for _, node in sorted(units + single)]
+
+    def _up(self, node: int, used: set[int]) -> Iterator[int]:
+        """Yield a node and those above it, up to one that is used."""
+        while node not in used:
+            yield node
+            node = self.parent[node]
+
+    def _balanced(
+        self, parts: Iterable[frozenset[int]], is_bare: Sequence[bool]
+    ) -> tuple[Seconds, tuple[frozenset[int], ...]]:
+        """Return parts from which no subtree can be moved so that the longest lane gets shorter.
+
+        And how long that takes.
+        """
+        leaves = list(parts)
+        lanes = range(len(leaves))
+        found = [self.part(leaves[lane], is_bare=is_bare[lane]) for lane in lanes]
+        costs = [self.cost_of(part) for part in found]
         for _ in range(20 + 100_000 // len(self.cost)):
-            counts = [self.counts(part) for part in parts]
-            costs = [self.cost_of(count) for count in counts]
-            longest = max(range(len(parts)), key=costs.__getitem__)
+            longest = max(lanes, key=costs.__getitem__)
             best = costs[longest], -1, -1
-            for lane, cost in enumerate(costs):
-                if lane == longest:
-                    continue
-                for node, saved, added in self.transfers(counts[longest], counts[lane]):
-                    best = min(best, (max(costs[longest] - saved, cost + added), lane, node))
-            _, lane, node = best
-            if _rounded(best[0]) >= _rounded(costs[longest]):
+            for lane in lanes:
+                if lane != longest:
+                    for node, saved, added in self.transfers(found[longest], found[lane]):
+                        later = max(costs[longest] - saved, costs[lane] + added)
+                        best = min(best, (later, lane, node))
+            later, lane, node = best
+            if _rounded(later) >= _rounded(costs[longest]):
                 break
-            moved = parts[longest] & self.leaves_below(node)
-            parts[longest] -= moved
-            parts[lane] |= moved
-        return parts
+            moved = leaves[longest] & self.leaves_below(node)
+            leaves[longest] -= moved
+            leaves[lane] |= moved
+            for changed in (longest, lane):
+                found[changed] = self.part(leaves[changed], is_bare=is_bare[changed])
+                costs[changed] = self.cost_of(found[changed])
+        return max(costs), tuple(leaves)

@@ -109,7 +109,7 @@ class _Search:
             at_best = Choices(each_once(self.whole), self.within)
             as_planned = Choices(trace_of(self.whole, self._moves(self.full)), math.inf)
             best = self._halved(best, at_best.most, (at_best, as_planned))
-            best = self._grown(best)
+            best = self._grown(best, at_best.most)
         return best
 
     def finished(self, plan: Plan) -> Plan:
@@ -146,10 +146,10 @@ class _Search:
                 best = max(best, self._attempt(family.leaves(number)), key=_goodness)
         return best
 
-    def _grown(self, best: Plan) -> Plan:
+    def _grown(self, best: Plan, most: int) -> Plan:
         """Return a plan that one more version to choose from does not make better."""
         before = None
-        while best is not before:
+        while best is not before and len(best.versions) < most:
             before = best
             chosen = {self.number[node] for node in best.versions}
             for leaf in self._by_what_they_add(chosen):

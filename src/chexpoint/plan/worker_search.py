@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from chexpoint.model import Seconds
 from chexpoint.plan.emission import tidied
-from chexpoint.plan.moves import with_takes
+from chexpoint.plan.moves import with_cheap_takes
 from chexpoint.plan.problem import FRESH, Move, Problem
 
 _NOISE = 1e-10
@@ -85,7 +85,9 @@ class _WorkerSearch:
         while at is not None:
             at, moves = origin[at]
             parts.append(moves)
-        return with_takes(tidied(self.problem, [m for part in reversed(parts) for m in part]))
+        return with_cheap_takes(
+            self.problem, tidied(self.problem, [m for part in reversed(parts) for m in part])
+        )
 
     def _versions_below(self) -> list[frozenset[int]]:
         below: list[set[int]] = [set() for _ in range(len(self.problem))]

@@ -194,7 +194,7 @@ def _round_step(least: float) -> float:
 def _lane(lane: Lane, scale: _Scale, y: float) -> Drawn:
     parts = []
     if lane.name:
-        room = int((LEFT - MARGIN) / LETTER)
+        room = int((LEFT - 8) / LETTER)
         parts.append(written(LEFT - 6, y, clipped(lane.name, room), "", "end"))
     for bar in lane.bars:
         left, right = scale.x(bar.start), scale.x(bar.end)

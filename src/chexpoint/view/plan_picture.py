@@ -169,9 +169,7 @@ class _Picture:
         if any(self._times[node] > 1 for node in drawn):
             notes.append(f"A number such as {_TIMES}2 says how often a cell is computed.")
         if unnamed:
-            notes.append(
-                f"There was no room for the names of {count(unnamed, 'bar')} of the lanes."
-            )
+            notes.append(f"{count(unnamed, 'name')} did not fit below the bars.")
         if any(spot.item.kind == "bundle" for spot in layout.spots):
             notes.append("Not all of the tree is drawn.")
         return Marks(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +15,7 @@ import pytest
 
 from chexpoint.cli import main
 from chexpoint.cli.command import OneLineParser
-from chexpoint.cli.plan import PlanCommand, parse_budget, parse_time
+from chexpoint.cli.plan import PlanCommand, parse_budget, parse_time, patience
 from chexpoint.errors import InvalidValue
 from chexpoint.model import Plan, PlanStep
 from chexpoint.plan import PLANNERS, check_plan, sample_tree
@@ -176,6 +178,7 @@ def plan_from(data: dict[str, Any]) -> Plan:
     )
 
 
+@pytest.mark.slow
 def test_planners_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--sample", "ci", "--compare", "--time-limit", "1")
     head, *rows = (line.split() for line in printed(capsys, *words).split("\n\n")[0].split("\n"))
@@ -339,6 +342,61 @@ def test_samples_and_their_seeds_belong_together(capsys: pytest.CaptureFixture[s
         run("--seed", "1")
     with pytest.raises(InvalidValue, match="no kind of sample 'tree'"):
         run("--sample", "tree")
+
+
+class Terminal(io.StringIO):
+    """A terminal that knows whether something was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_used = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.is_used.set()
+        return super().write(text)
+
+
+def test_a_user_at_a_terminal_is_told_if_planning_takes_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    quick, slow = Terminal(), Terminal()
+    monkeypatch.setattr("sys.stderr", quick)
+    assert printed(capsys, "--sample", "star", "--budget", "0")
+    assert quick.getvalue() == ""
+    monkeypatch.setattr("sys.stderr", slow)
+    with patience("exact", after=0):
+        assert slow.is_used.wait(20)
+    assert "planning exact" in slow.getvalue()
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "plan-a-replay.md"
+FLAGS = re.DOTALL | re.MULTILINE
+
+
+def test_the_example_in_python_prints_what_the_page_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    ((code, shown),) = re.findall(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", text, FLAGS)
+    exec(code, {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == shown
+
+
+@pytest.mark.slow
+def test_the_table_of_planners_is_what_the_page_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    text = PAGE.read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^\$ chex plan --sample an --compare\n(.*?)^```", text, FLAGS)
+    found = printed(capsys, "--sample", "an", "--compare")
+    # What planning takes differs from run to run.
+    without_times = [re.sub(r" +[\d.]+ m?s$", "", part, flags=FLAGS) for part in (found, shown)]
+    assert without_times[0] == without_times[1]
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,7 @@ def test_many_versions_and_checkpoints_are_counted() -> None:
     assert every_step.count("\n") > len(found.plan.steps)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.sampled_from(KINDS), st.integers(0, 10**6), st.sampled_from([40, 57, 80, 200]))
 def test_no_line_is_longer_than_the_window(kind: str, seed: int, width: int) -> None:
