@@ -117,7 +117,12 @@ def test_the_tour_names_every_package() -> None:
 
 
 @pytest.mark.parametrize(
-    ("package", "heading"), [("engine", "## Inside the engine"), ("lineage", "## Inside lineage")]
+    ("package", "heading"),
+    [
+        ("engine", "## Inside the engine"),
+        ("lineage", "## Inside lineage"),
+        ("plan", "## Inside the planner"),
+    ],
 )
 def test_the_tour_names_every_module(package: str, heading: str) -> None:
     folder = ROOT / "src" / "chexpoint" / package

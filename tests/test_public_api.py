@@ -19,6 +19,7 @@ PACKAGES = [
     "chexpoint.lineage",
     "chexpoint.magics",
     "chexpoint.model",
+    "chexpoint.plan",
     "chexpoint.project",
     "chexpoint.view",
 ]

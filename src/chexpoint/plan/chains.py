@@ -94,6 +94,12 @@ class ChainPlanner:
         """Whether no size is rounded."""
         self._free: Table = np.array(exact or even_steps(problem.budget, most))
         self._tables: list[Table] = [np.zeros((0, 0))] * len(self.candidates)
+        nodes = [candidate.node for candidate in self.candidates]
+        # By candidate, for all its servers at once.
+        self._grown: Table = np.array([problem.grown[n] for n in nodes], dtype=np.float64)
+        self._back: Table = np.array([problem.restore_cost(n) for n in nodes]) - np.array(
+            [candidate.way for candidate in self.candidates]
+        )
 
     def moves(self) -> list[Move]:
         """Return the plan."""
@@ -122,27 +128,37 @@ class ChainPlanner:
         Rounding is always down.
         """
         np, servers = self._np, self._servers[c]
-        sizes = np.array([self._services.size(c, s) for s in servers], dtype=np.float64)
-        if (sizes == sizes[0]).all():  # all the same, and the same columns
+        whole = self.problem.size[self.candidates[c].node]
+        sizes = np.minimum(whole, self._grown[c] - self._grown[list(servers)])
+        if sizes[0] == sizes[-1]:  # for the nearest it is least, so they are all the same
             sizes = sizes[:1]
         left = self._free[None, :] - sizes[:, None]
         columns = np.searchsorted(self._free, left, side="right") - 1
         found: Places = np.broadcast_to(columns, (len(servers), len(self._free)))
         return found
 
+    def _ways(self, c: int) -> tuple[Table, Table]:
+        """Return what getting to a candidate, and its versions, costs, by server."""
+        np, services, servers = self._np, self._services, self._servers[c]
+        candidate = self.candidates[c]
+        back = self._back[list(servers)] + candidate.way
+        ways = np.minimum(back, services.cold[candidate.node])
+        if self.problem.loads:
+            return ways, np.array([services.tails(s, c) for s in servers])
+        return ways, len(candidate.tails) * back + services.tail_ways[c]
+
     # ------------------------------------------------------------ the recursion
 
     def _table(self, c: int) -> Table:
         """Return P of a candidate, by server and free bytes."""
         np = self._np
-        servers = self._servers[c]
         columns = self._columns_after(c)
-        services = self._services
-        ways = np.array([services.service(s, c) for s in servers])[:, None]
-        tails = np.array([services.tails(s, c) for s in servers])[:, None]
-        saved = ways - self.problem.costs.take
-        not_held = np.broadcast_to(tails, columns.shape).copy()
-        held = np.broadcast_to(ways + services.holding(c), columns.shape).copy()
+        ways, tails = self._ways(c)
+        saved = ways[:, None] - self.problem.costs.take
+        not_held = np.empty(columns.shape)
+        not_held[:] = tails[:, None]
+        held = np.empty(columns.shape)
+        held[:] = ways[:, None] + self._services.holding(c)
         gain = np.zeros(columns.shape)
         for child in self.candidates[c].children:
             table = self._tables[child]

@@ -44,10 +44,10 @@ def plan_pc(problem: Problem, *, seconds: Seconds) -> Solution:
     -----
     The printed listing forgets to charge for computing u where it is held, so that it holds cells
     that save nothing and has no room for others.  Here it is charged, with what the checkpoint
-    costs, and u is only held if it is cheaper to do so for all of its children together.
+    costs, and u is only held if that is cheaper for all of its children together.
 
-    A worker goes on from u to one of the children that are replayed without it, before u is
-    evicted.  The choice does not know of this, as in the listing; the authors' code seems to.
+    As in the listing, children that are replayed without u are replayed from what is above it.
+    The authors' code does better: its worker goes on from u to one of them before u is evicted.
     """
     starts = {worth_keeping(problem), ()}
     solutions = []
@@ -87,14 +87,6 @@ class _Answer(NamedTuple):
     """The children that are replayed with a checkpoint of the node; if none, it is not held."""
 
 
-class _Leaving(NamedTuple):
-    """The end of a checkpoint."""
-
-    node: int
-    goes_on: bool
-    """The live worker goes on from there to a child that does not need the checkpoint."""
-
-
 _Evaluation = Generator[_Question, _Answer, _Answer]
 """Asks questions about children, and returns the answer about their parent."""
 
@@ -128,14 +120,12 @@ class _Search:
         for node in problem.held:
             if node not in self._kept:
                 emitter.evict(node)
-        waiting: list[_Question | _Leaving] = []
+        waiting: list[_Question | int] = []
         waiting += self._questions(problem.children[FRESH], FRESH, self._room)
         while waiting:
             at = waiting.pop()
-            if isinstance(at, _Leaving):
-                if at.goes_on:
-                    emitter.reach(at.node)
-                emitter.evict(at.node)
+            if isinstance(at, int):
+                emitter.evict(at)
                 continue
             node, base, room = at
             if self._only_leaf[node]:
@@ -147,7 +137,7 @@ class _Search:
             if served:
                 emitter.reach(node)
                 emitter.checkpoint(node)
-                waiting.append(_Leaving(node, goes_on=bool(rest)))
+                waiting.append(node)
                 waiting += self._questions(served, node, room - self._bytes(node, base))
         return tidied(problem, emitter.moves)
 
@@ -240,14 +230,12 @@ class _Search:
         none_held = _together(without)
         pairs = list(zip(children, held, without, strict=True))
         served = tuple(child for child, one, other in pairs if one.cost <= other.cost)
-        if len(served) < len(children):
-            cost -= shorter  # the worker goes on from the node to one of the others
         cost += math.fsum(min(one.cost, other.cost) for _, one, other in pairs)
         low = max(all_held.low, none_held.low)
         high = min(all_held.high, none_held.high)
-        if served and cost < none_held.cost:
-            return _Answer(low, high, cost, served)
-        return _Answer(low, high, none_held.cost)
+        if _at_most(none_held.cost, cost):
+            return _Answer(low, high, none_held.cost)
+        return _Answer(low, high, cost, served)
 
     def _cost_with_room(self, node: int) -> Generator[_Question, _Answer, Seconds]:
         """Return what the children of a node cost if it is held and there is room for anything."""

@@ -98,7 +98,8 @@ class Problem:
             number[state.node]: state.load for state in states if state.load is not None
         }
         """What can be loaded from elsewhere at any time, and what that costs."""
-        self._grown = self._sums(self.delta)
+        self.grown: tuple[Bytes, ...] = self._sums(self.delta)
+        """Bytes that were changed on the way to each node."""
         self._paths = self._sums(self.cost)
 
     def variant(
@@ -132,7 +133,7 @@ class Problem:
 
         Processes that copy on write share what has not changed since.
         """
-        return min(self.size[node], self._grown[node] - self._grown[base])
+        return min(self.size[node], self.grown[node] - self.grown[base])
 
     def bytes_of(self, held: Iterable[int]) -> Bytes:
         """Return what checkpoints take together: each what it adds to the nearest one above it."""

@@ -241,7 +241,8 @@ class ServiceSearch:
         kept: dict[int, list[tuple[Seconds, int]]] = {start[1]: [(first, start[0])]}
         count = itertools.count()
         line = [(first + self.bound(*start, top), next(count), start)]
-        best, end = math.inf, None
+        # There is always a plan, even if there is no time: serve all from what is held.
+        best, end = first + self._flush_cost(*start, top), start
         while line:
             estimate, _, state = heapq.heappop(line)
             if estimate >= best * (1 - _NOISE):
@@ -271,10 +272,8 @@ class ServiceSearch:
         return Searched(best, best, self._trail(end, origin))
 
     def _trail(
-        self, end: State | None, origin: dict[State, tuple[State | None, Service]]
+        self, end: State, origin: dict[State, tuple[State | None, Service]]
     ) -> list[Service]:
-        if end is None:
-            return []
         trail = [Service(tuple(bits(end[1])), (), 0)]
         at: State | None = end
         while at is not None:

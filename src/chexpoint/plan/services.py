@@ -26,11 +26,13 @@ class Services:
     def __init__(self, problem: Problem, budget: float = math.inf) -> None:
         self.problem = problem
         self.candidates = fold(problem, budget)
-        self._cold = cold_ways(problem)
-        self._tails = [
+        self.cold = cold_ways(problem)
+        """What getting to each node costs if nothing is held in memory."""
+        self.tail_ways = [
             math.fsum(problem.way(candidate.node, leaf) for leaf in candidate.tails)
             for candidate in self.candidates
         ]
+        """What computing the versions right below each candidate from there costs."""
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -52,12 +54,12 @@ class Services:
         """Return what it costs to get to a candidate from its server."""
         start, end = self.candidates[server].node, self.candidates[c].node
         way = self.problem.restore_cost(start) + self.problem.way(start, end)
-        return min(way, self._cold[end])
+        return min(way, self.cold[end])
 
     def taking(self, server: int, c: int) -> Seconds:
         """Return what it costs to get to a candidate by taking its server."""
         start, end = self.candidates[server].node, self.candidates[c].node
-        return min(self.problem.costs.take + self.problem.way(start, end), self._cold[end])
+        return min(self.problem.costs.take + self.problem.way(start, end), self.cold[end])
 
     def tails(self, server: int, c: int) -> Seconds:
         """Return what it costs to serve the versions right below a candidate."""
@@ -65,11 +67,11 @@ class Services:
         candidate, start = self.candidates[c], self.candidates[server].node
         back = problem.restore_cost(start) + problem.way(start, candidate.node)
         if not problem.loads:
-            return len(candidate.tails) * back + self._tails[c]
+            return len(candidate.tails) * back + self.tail_ways[c]
         return math.fsum(
             min(
                 back + problem.way(candidate.node, leaf),
-                self._cold[problem.parent[leaf]] + problem.cost[leaf],
+                self.cold[problem.parent[leaf]] + problem.cost[leaf],
             )
             for leaf in candidate.tails
         )

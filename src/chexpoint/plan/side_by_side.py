@@ -165,24 +165,32 @@ class _Engines:
         With little memory it may be best to give all of it to one, and none to the others.
         """
         whole = self.whole
-        if math.isinf(self.budget):
-            plans = {workers: alone}
-        elif len(whole) > _LARGE:
-            plans = {workers: alone, 1: alone}
-        else:
-            plans = {1: alone}
-            for number in {
-                workers,
-                *(2**n for n in range(1, workers.bit_length()) if 2**n < workers),
-            }:
-                share = self.budget // number
-                plans[number] = self._solved(self._problem(whole.leaves, share, self.held))
         ways = ways_without_memory(whole)
         bare = {leaf: ways[whole.parent[leaf]] + whole.cost[leaf] for leaf in whole.leaves}
-        return {
-            number: _Sketch(trace_of(whole, _moves(whole, plan)), bare)
-            for number, plan in plans.items()
-        }
+
+        def sketch(plan: Plan, slowdown: float = 1.0) -> _Sketch:
+            return _Sketch(trace_of(whole, _moves(whole, plan)), bare, slowdown)
+
+        if math.isinf(self.budget):
+            return {workers: sketch(alone)}
+        found = {1: sketch(alone)}
+        for number in (*(2**n for n in range(1, (workers - 1).bit_length())), workers):
+            share = self.budget // number
+            if len(whole) > _LARGE:
+                found[number] = sketch(alone, self._slowdown(share))
+            else:
+                found[number] = sketch(self._solved(self._problem(whole.leaves, share, self.held)))
+        return found
+
+    def _slowdown(self, share: float) -> float:
+        """Return about how much longer a plan takes with a share of the budget, from a sample."""
+        leaves = self.whole.leaves
+        start = max(0, len(leaves) // 2 - 250)
+        less, all_of_it = (
+            self._solved(self._problem(leaves[start : start + 500], share, self.held)).cost
+            for share in (share, self.budget)
+        )
+        return less / all_of_it if all_of_it else 1.0
 
     def _lots(self, parts: Sequence[frozenset[int]], number: int) -> tuple[_Lot, ...]:
         """Return parts, the first of which share the budget, as lots.
@@ -449,7 +457,7 @@ class _Sketch:
     What leads to a version costs once, but an engine without memory pays for each version alone.
     """
 
-    def __init__(self, trace: Trace, bare: Mapping[int, Seconds]) -> None:
+    def __init__(self, trace: Trace, bare: Mapping[int, Seconds], slowdown: float) -> None:
         children = trace.children(trace.ends)
         leaf_at = {place: leaf for leaf, place in trace.ends.items()}
         self.parent = [-1]
@@ -464,7 +472,7 @@ class _Sketch:
                 (place,) = children[place]
                 cost += trace.cost[place]
             self.parent.append(parent)
-            self.cost.append(cost)
+            self.cost.append(cost * slowdown)
             self.leaf.append(leaf_at.get(place, FRESH))
             number = len(self.parent) - 1
             waiting += [(child, number) for child in reversed(children[place])]

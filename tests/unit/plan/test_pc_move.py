@@ -1,37 +1,137 @@
-"""The default planner, on trees where it has to do something that the published ones do not."""
+"""The default planner, on trees where it has to do what the published ones do not."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from chexpoint.model import ExecutionTree, HeldState, NodeId, StepCosts
+from chexpoint.model import ExecutionTree, HeldState, NodeId, Plan, StepCosts
 from chexpoint.plan import check_plan, plan
 from chexpoint.plan.chains import ChainPlanner
 from chexpoint.plan.frontier import FrontierPlanner
+from chexpoint.plan.problem import Problem
 from chexpoint.plan.services import Services
 from tests.support.trees import Case, least_cost, node
 
 
-def pair(name: str) -> tuple[str, str]:
-    return f"{name}1", f"{name}2"
-
-
 def parking_tree() -> ExecutionTree:
-    """Return a tree in which it pays to hold two states neither of which leads to the other.
+    """Return a tree in which it pays to hold a state while its siblings are replayed.
 
-    `a` is as large as the budget.  While it is there, `b` and `c` can be had cheaply, one after the
-    other; both are small and so can wait together for their large children.
+    Below ``a``, which is as large as ``c1``, ``c2`` and ``e``, there are ``b``, which is small,
+    and ``e``.  Only one of the large ones can be held at a time, and ``b`` beside it.
     """
     return ExecutionTree(
         [
             node("a", None, 10.0, 8),
-            *(node(name, "a", 1.0, 1) for name in ("b", "c")),
-            *(node(f"{name}{low}", name, 1.0, 9) for name in ("b", "c") for low in (1, 2)),
-            *(
-                node(f"{name}{low}{leaf}", f"{name}{low}", 0.0, 0)
-                for name in ("b", "c")
-                for low in (1, 2)
-                for leaf in (1, 2)
-            ),
+            node("b", "a", 5.0, 2),
+            *(node(name, "b", 5.0, 8) for name in ("c1", "c2")),
+            *(node(f"d{end}", f"c{end[0]}", 0.0, 9) for end in ("11", "12", "21", "22")),
+            node("e", "a", 5.0, 8),
+            *(node(name, "e", 0.0, 9) for name in ("f1", "f2")),
         ]
+    )
+
+
+def test_a_state_is_parked_while_others_are_replayed() -> None:
+    tree = parking_tree()
+    found = plan(tree, 10)
+    moments = check_plan(tree, found)
+    assert found.cost == sum(at.cost for at in tree.nodes.values()) == 30.0
+    assert any({"b", "e"} <= set(moment.held) for moment in moments)
+
+
+@pytest.mark.parametrize("planner", ["none", "lfu", "prp-v1", "prp-v2", "pc"])
+def test_no_published_planner_parks(planner: str) -> None:
+    assert plan(parking_tree(), 10, planner=planner).cost > 30.0
+
+
+def test_no_chain_of_checkpoints_does_what_parking_does() -> None:
+    problem = Problem(parking_tree(), 10)
+    assert problem.price(FrontierPlanner(Services(problem)).moves()) == 35.0
+    assert problem.price(ChainPlanner(problem).moves()) == 35.0
+
+
+def test_the_last_child_takes_the_checkpoint_and_has_its_memory() -> None:
+    """There is room for one state only, and yet nothing is computed twice."""
+    tree = ExecutionTree(
+        [
+            node("a", None, 10.0, 5),
+            node("short", "a"),
+            node("b", "a", 10.0, 5),
+            *(node(name, "b") for name in ("b1", "b2")),
+        ]
+    )
+    found = plan(tree, 5)
+    check_plan(tree, found)
+    assert found.cost == 23.0
+    assert ("take", "a") in found.steps
+    assert found.steps.index(("take", "a")) < found.steps.index(("checkpoint", "b"))
+
+
+def test_a_take_may_come_after_other_versions() -> None:
+    """Both other children of ``a`` are served before ``b`` takes it."""
+    tree = ExecutionTree(
+        [
+            node("a", None, 10.0, 5),
+            *(node(name, "a") for name in ("x", "y")),
+            node("b", "a", 10.0, 5),
+            *(node(name, "b") for name in ("b1", "b2")),
+        ]
+    )
+    found = plan(tree, 5)
+    check_plan(tree, found)
+    assert found.cost == 24.0
+    taken = found.steps.index(("take", "a"))
+    assert {"x", "y"} == {step.node for step in found.steps[2:taken] if step.action == "compute"}
+
+
+def test_the_last_restore_is_a_take() -> None:
+    found = plan(parking_tree())
+    assert not _evicted_after_restore(found)
+    assert "take" in {step.action for step in found.steps}
+
+
+def test_the_last_restore_is_none_if_a_take_costs_more() -> None:
+    costs = StepCosts(take=1.0)
+    found = plan(parking_tree(), costs=costs)
+    check_plan(parking_tree(), found, costs=costs)
+    assert found.cost == 30.0
+    assert _evicted_after_restore(found)
+
+
+def test_what_is_in_memory_at_the_start_is_not_checkpointed_again() -> None:
+    """Also where a state that others below it could share would seem to be worth it."""
+    tree = ExecutionTree(
+        [
+            node("a", None, 5.0, 4),
+            node("b", "a", 5.0, 6, delta=2),
+            *(node(name, "b") for name in ("b1", "b2")),
+            *(node(name, "a") for name in ("a1", "a2")),
+        ]
+    )
+    held = (HeldState(node=NodeId("a")),)
+    for budget in range(12):
+        found = plan(tree, budget, held=held)
+        check_plan(tree, found, held=held)
+        assert found.cost == least_cost(Case(tree=tree, budget=budget, held=held))
+
+
+def test_states_that_share_memory_are_held_together_where_they_fit() -> None:
+    rows = [("a", None, 4), ("b", "a", 4), ("b1", "b", 0), ("b2", "b", 0), ("a1", "a", 0)]
+    alone = ExecutionTree([node(name, parent, 5.0, size) for name, parent, size in rows])
+    shared = ExecutionTree(
+        [node(name, parent, 5.0, size, 1 if parent else None) for name, parent, size in rows]
+    )
+    for tree, peak in ((alone, 4), (shared, 5)):
+        found = plan(tree, 5)
+        moments = check_plan(tree, found)
+        assert found.cost == 25.0
+        assert max(moment.held_bytes for moment in moments) <= peak
+
+
+def _evicted_after_restore(found: Plan) -> bool:
+    return any(
+        (before.action, after.action) == ("restore", "evict") and before.node == after.node
+        for before, after in pairwise(found.steps)
     )
