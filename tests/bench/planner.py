@@ -298,7 +298,7 @@ def report(kind: str, options: Row, multiple: float) -> None:
         "notes": list(found.notes),
     }
     judge_plan(tree, found)
-    print(json.dumps(row))
+    sys.stdout.write(json.dumps(row) + "\n")
 
 
 def max_depth(tree: ExecutionTree) -> int:
@@ -400,7 +400,7 @@ def main() -> int:
         found[name]["section_s"] = round(time.perf_counter() - started, 1)
     missed = [n for n, section in found.items() if section.get("is_met", True) is not True]
     found["missed"] = missed
-    print(json.dumps(found, indent=2))
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return int(bool(missed))
 
 

@@ -47,7 +47,8 @@ def plan_pc(problem: Problem, *, seconds: Seconds) -> Solution:
     costs, and u is only held if that is cheaper for all of its children together.
 
     As in the listing, children that are replayed without u are replayed from what is above it.
-    The authors' code does better: its worker goes on from u to one of them before u is evicted.
+    The authors' code reaches lower costs, nearly those of a worker that goes on from u to one of
+    these children before u is evicted.
     """
     starts = {worth_keeping(problem), ()}
     solutions = []

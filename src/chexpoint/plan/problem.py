@@ -1,8 +1,8 @@
 """What a planner is given: the tree by numbers, the budget, what steps cost, what is there.
 
-Node 0 is the fresh worker; every node comes after its parent.  Siblings are in an order that
-depends on what their subtrees are like and not on what they are called, so that no planner can
-depend on names.
+Node 0 is the fresh worker, and numbers are a preorder: a subtree is a range that begins with its
+root.  Siblings are in an order that depends on what their subtrees are like and not on what they
+are called, so that no planner can depend on names.
 
 The symbols of the paper: T is the tree, B the budget, delta_i is ``cost[i]``, sz_i is ``size[i]``.
 """

@@ -12,6 +12,7 @@ from chexpoint.plan import bin_packing_tree, check_plan, plan, sample_tree
 from tests.support.trees import Case, least_cost, node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("items", "bin_size", "bins", "fits"),
     [

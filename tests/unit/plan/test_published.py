@@ -408,7 +408,7 @@ def test_prp_reaches_what_the_released_planners_reach(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["ML1", "ML2", "SC1"])
 def test_pc_and_lfu_are_not_far_from_what_the_released_planners_reach(name: str) -> None:
-    """LFU depends on the order of versions, and the released PC lets the worker go on."""
+    """LFU depends on the order of versions, and the released PC does better than the listing."""
     tree, reference = released(name)
     for row in reference["rows"]:
         budget = row["mult"] * reference["largest_state"]
