@@ -24,8 +24,8 @@ from chexpoint.model import (
     TreeNode,
 )
 from chexpoint.plan.check import Memory, check_plan
-from chexpoint.plan.reasons import explain
 from chexpoint.plan.problem import Problem
+from chexpoint.plan.reasons import explain
 from chexpoint.plan.solving import PLANNERS, solve
 
 pytestmark = pytest.mark.slow

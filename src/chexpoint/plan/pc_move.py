@@ -26,7 +26,7 @@ from chexpoint.plan.single_pass import plan_single_pass
 
 # Both limits depend on the tree alone, not on the budget: with more memory the same planner runs,
 # and so the cost does not rise.
-_SMALL = 12
+_SMALL = 10
 """Candidates among which the optimum is always found in little time."""
 _MIDDLE = 10_000
 """Candidates, times the pairs of checkpoints above each, that a recursion is fast enough for."""
@@ -90,15 +90,16 @@ def _plans(problem: Problem, deadline: float) -> Iterator[list[Move]]:
         yield once
     services = Services(problem)
     moves = _by_frontier(services)
-    if moves is not None:
-        yield moves
-    else:
+    # Costs of steps are charged to services as if each were the first or none was.
+    is_exact = problem.costs == StepCosts()
+    if moves is None:
         chains = ChainPlanner(problem)
-        yield chains.moves()
-        if not chains.is_exact:
-            yield plan_prp_v1(problem, seconds=_share(deadline)).moves
-            yield plan_prp_v2(problem, seconds=_share(deadline)).moves
-    yield plan_lfu(problem, seconds=_share(deadline)).moves
+        moves = chains.moves()
+        is_exact = is_exact and chains.is_exact
+    yield moves
+    rivals = (plan_lfu,) if is_exact else (plan_lfu, plan_prp_v1, plan_prp_v2)
+    for rival in rivals:
+        yield rival(problem, seconds=_share(deadline)).moves
     if len(services) <= _SMALL and not problem.loads:
         search = ServiceSearch(problem.variant(costs=StepCosts()), deadline=deadline)
         yield search.moves(search.solve().trail)

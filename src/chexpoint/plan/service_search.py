@@ -333,7 +333,8 @@ class ServiceSearch:
             price = self.candidates[c].way - self.candidates[near].way
             for kept in self._rooms(held, c, top):
                 evicted = held & ~kept
-                choices = self._exposed(held, pending, evicted, top)
+                # What is below the new checkpoint is better served from there.
+                choices = self._exposed(held, pending, evicted, top) & ~self._below[c]
                 for flushed in subsets(choices):
                     rest = pending & ~flushed
                     after, done, dropped, more = self._settled(

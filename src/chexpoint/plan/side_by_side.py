@@ -142,7 +142,7 @@ class _Engines:
         self.until = until
         self.budget = _whole_bytes(whole.budget)
         # A number and not the clock alone, so that the same question has the same answer.
-        self.tries = min(500, 20_000 // len(whole))
+        self.tries = min(500, 12_000 // len(whole))
         self._known: dict[tuple[frozenset[int], bool], list[_Lane]] = {}
 
     def best(self, alone: Plan, workers: int) -> list[Plan]:
@@ -362,7 +362,6 @@ def _changes(
     Some are moved to another lane, which may be new, or exchanged for some of another lane.
     """
     costs = [lane.plan.cost for lane in division.lanes]
-    longest = max(range(len(costs)), key=costs.__getitem__)
     lots = division.lots
     if len(lots) < workers:
         # What one lane more would have of an infinite budget, or of none.
@@ -370,37 +369,11 @@ def _changes(
     with_memory = sum(lot.share > 0 for lot in lots)
     sketch = sketches[min(sketches, key=lambda number: abs(number - with_memory))]
     parts = [sketch.part(lot.leaves, is_bare=not lot.share) for lot in lots]
-    found: list[tuple[Seconds, int, int, int]] = []
-    for lane, cost in enumerate(costs):
-        if lane != longest:
-            there = sketch.transfers(parts[longest], parts[lane])
-            back = sketch.transfers(parts[lane], parts[longest])
-            for estimate, node, other in _exchanges(costs[longest], cost, there, back):
-                found.append((estimate, lane, node, other))
-    for _, lane, node, other in nsmallest(100, found):
-        one, two = lots[longest].leaves, lots[lane].leaves
-        given = one & sketch.leaves_below(node)
-        taken = two & sketch.leaves_below(other) if other else frozenset()
-        changed = list(lots)
-        changed[longest] = lots[longest]._replace(leaves=one - given | taken)
-        changed[lane] = lots[lane]._replace(leaves=two - taken | given)
-        yield tuple(lot for lot in changed if lot.leaves)
-
-
-def _exchanges(
-    long: Seconds, short: Seconds, there: Iterable[_Transfer], back: Iterable[_Transfer]
-) -> Iterator[tuple[Seconds, int, int]]:
-    """Yield when the later of two lanes is done if some versions are moved there, and some back."""
-
-    def later(one: _Transfer, other: _Transfer) -> Seconds:
-        return max(long - one.saved + other.added, short + one.added - other.saved)
-
-    nothing = _Transfer(0, 0.0, 0.0)
-    # The best of each kind only, as there may be a thousand of them.
-    some = [nothing, *nsmallest(50, back, key=lambda other: other.added)]
-    for one in nsmallest(50, there, key=lambda one: later(one, nothing)):
-        for other in some:
-            yield later(one, other), one.node, other.node
+    for swap in nsmallest(100, sketch.swaps(parts, costs)):
+        changed = swap.done(sketch, [lot.leaves for lot in lots])
+        yield tuple(
+            _Lot(leaves, lot.share) for leaves, lot in zip(changed, lots, strict=True) if leaves
+        )
 
 
 def _moves(problem: Problem, plan: Plan) -> list[Move]:
@@ -449,6 +422,45 @@ class _Transfer(NamedTuple):
     """What the first part does not cost any more."""
     added: Seconds
     """What the other one costs in addition."""
+
+
+class _Swap(NamedTuple):
+    """Versions that the longest lane gives to another one, and what it may take for them."""
+
+    later: Seconds
+    """When the later of the two is done, about."""
+    source: int
+    target: int
+    given: int
+    """The node below which the longest lane gives all that it has."""
+    taken: int
+    """The node below which it takes all that the other lane has; 0 if it takes nothing."""
+
+    def done(self, sketch: _Sketch, parts: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+        """Return what parts are then."""
+        found = list(parts)
+        one, other = parts[self.source], parts[self.target]
+        given = one & sketch.leaves_below(self.given)
+        taken = other & sketch.leaves_below(self.taken) if self.taken else frozenset()
+        found[self.source] = one - given | taken
+        found[self.target] = other - taken | given
+        return found
+
+
+def _best_of(
+    there: Iterable[_Transfer], back: Iterable[_Transfer], long: Seconds, short: Seconds
+) -> Iterator[tuple[Seconds, int, int]]:
+    """Yield when the later of two parts is done, with what is moved there and back."""
+    nothing = _Transfer(0, 0.0, 0.0)
+
+    def later(one: _Transfer, other: _Transfer) -> Seconds:
+        return max(long - one.saved + other.added, short + one.added - other.saved)
+
+    # The most promising of each kind only, as there may be thousands of them.
+    taken = [nothing, *nsmallest(50, back, key=lambda other: other.added)]
+    for one in nsmallest(50, there, key=lambda one: later(one, nothing)):
+        for other in taken:
+            yield later(one, other), one.node, other.node
 
 
 class _Sketch:
@@ -512,6 +524,16 @@ class _Sketch:
             if one[node]:
                 yield _Transfer(node, saved[node] + above[node], added[node] + missing[node])
 
+    def swaps(self, parts: Sequence[_Part], costs: Sequence[Seconds]) -> Iterator[_Swap]:
+        """Yield what may make the longest part shorter."""
+        source = max(range(len(costs)), key=costs.__getitem__)
+        for target in range(len(parts)):
+            if target != source:
+                there = self.transfers(parts[source], parts[target])
+                back = self.transfers(parts[target], parts[source])
+                for later, given, taken in _best_of(there, back, costs[source], costs[target]):
+                    yield _Swap(later, source, target, given, taken)
+
     def _added_up(self, part: _Part, is_counted: Sequence[bool]) -> list[Seconds]:
         """Return what some nodes cost a part, for each node those below it together."""
         costs = self.bare if part.is_bare else self.cost
@@ -536,9 +558,8 @@ class _Sketch:
             How many engines have memory; their parts come first.
         """
         is_bare = [lane >= with_memory for lane in range(workers)]
-        return [
-            self._balanced(parts, is_bare) for parts in (self._cut(is_bare), self._dealt(is_bare))
-        ]
+        starts = [self._cut(is_bare), *(self._dealt(is_bare, each) for each in (3, 8, 24))]
+        return [self._balanced(parts, is_bare) for parts in starts]
 
     def _cut(self, is_bare: Sequence[bool]) -> list[frozenset[int]]:
         """Return ranges of the leaves, so that the longest is about as short as possible."""
@@ -575,12 +596,12 @@ class _Sketch:
         found += [[] for _ in is_bare[len(found) :]]
         return [frozenset(part) for part in found]
 
-    def _dealt(self, is_bare: Sequence[bool]) -> list[frozenset[int]]:
-        """Return parts to which subtrees were dealt out, the longest first."""
+    def _dealt(self, is_bare: Sequence[bool], each: int) -> list[frozenset[int]]:
+        """Return parts to which subtrees were dealt out, the longest first, about so many each."""
         parts: list[set[int]] = [set() for _ in is_bare]
         used: list[set[int]] = [{0} for _ in is_bare]
         costs = [0.0] * len(is_bare)
-        for node, cost, bare in self._units(8 * len(is_bare)):
+        for node, cost, bare in self._units(each * len(is_bare)):
             ways = [list(self._up(self.parent[node], nodes)) for nodes in used]
             after = [
                 costs[lane] + (bare if is_so else cost + sum(self.cost[at] for at in ways[lane]))
@@ -624,24 +645,22 @@ class _Sketch:
         And how long that takes.
         """
         leaves = list(parts)
-        lanes = range(len(leaves))
-        found = [self.part(leaves[lane], is_bare=is_bare[lane]) for lane in lanes]
+        found = [self.part(part, is_bare=bare) for part, bare in zip(leaves, is_bare, strict=True)]
         costs = [self.cost_of(part) for part in found]
         for _ in range(20 + 100_000 // len(self.cost)):
-            longest = max(lanes, key=costs.__getitem__)
-            best = costs[longest], -1, -1
-            for lane in lanes:
-                if lane != longest:
-                    for node, saved, added in self.transfers(found[longest], found[lane]):
-                        later = max(costs[longest] - saved, costs[lane] + added)
-                        best = min(best, (later, lane, node))
-            later, lane, node = best
-            if _rounded(later) >= _rounded(costs[longest]):
+            for swap in nsmallest(10, self.swaps(found, costs)):
+                changed = swap.done(self, leaves)
+                pair = [
+                    self.part(changed[lane], is_bare=is_bare[lane])
+                    for lane in (swap.source, swap.target)
+                ]
+                # What is moved there and back may have something in common.
+                after = [self.cost_of(part) for part in pair]
+                if _rounded(max(after)) < _rounded(costs[swap.source]):
+                    leaves = changed
+                    found[swap.source], found[swap.target] = pair
+                    costs[swap.source], costs[swap.target] = after
+                    break
+            else:
                 break
-            moved = leaves[longest] & self.leaves_below(node)
-            leaves[longest] -= moved
-            leaves[lane] |= moved
-            for changed in (longest, lane):
-                found[changed] = self.part(leaves[changed], is_bare=is_bare[changed])
-                costs[changed] = self.cost_of(found[changed])
         return max(costs), tuple(leaves)
