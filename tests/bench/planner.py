@@ -35,6 +35,9 @@ from chexpoint.plan import (
     plan,
     sample_tree,
 )
+from chexpoint.plan.frontier import FrontierPlanner
+from chexpoint.plan.problem import Problem
+from chexpoint.plan.services import Services
 
 Row = dict[str, Any]
 
@@ -74,7 +77,7 @@ def small_trees(seeds: int) -> Iterator[tuple[str, ExecutionTree, float]]:
 
 def quality(quick: bool) -> Row:
     """Every planner against the optimum on trees of at most 16 nodes."""
-    ratios: dict[str, list[float]] = {name: [] for name in PLANNERS}
+    ratios: dict[str, list[float]] = {name: [] for name in (*PLANNERS, "pc-move without search")}
     by_kind: dict[str, list[float]] = {}
     unproven = 0
     trees: set[str] = set()
@@ -85,6 +88,9 @@ def quality(quick: bool) -> Row:
         for name in PLANNERS:
             cost = checked(tree, budget, name).cost
             ratios[name].append(ratio(cost, best.cost))
+        problem = Problem(tree, budget)
+        without_search = problem.price(FrontierPlanner(Services(problem)).moves())
+        ratios["pc-move without search"].append(ratio(without_search, best.cost))
         by_kind.setdefault(kind, []).append(ratios["pc-move"][-1])
     of = {
         name: {

@@ -265,7 +265,10 @@ class _Engines:
         return monotonic() > self.until or (self.tries <= 0 and is_of_use)
 
     def _planned(self, lots: tuple[_Lot, ...], most: Seconds) -> _Division | None:
-        """Return what comes of lots, with other shares of the budget if these are better.
+        """Return what comes of lots.
+
+        In a tree that is not too large, other shares of the budget are tried for them, and each
+        lane as the first, if it matters who has what is in memory.
 
         Parameters
         ----------
@@ -276,8 +279,11 @@ class _Engines:
         lanes = [self._lane(*lot, number == 0) for number, lot in enumerate(lots)]
         if _rounded(max(lane.plan.cost for lane in lanes)) <= most:
             found.append(_Division(lots, tuple(lanes)))
-        if len(self.whole) <= _MIDDLE and (fitted := self._shared_out(lots, most)):
-            found.append(fitted)
+        if len(self.whole) <= _MIDDLE:
+            for first in range(len(lots) if self.whole.held else 1):
+                order = (lots[first], *lots[:first], *lots[first + 1 :])
+                if fitted := self._shared_out(order, most):
+                    found.append(fitted)
         return min(found, key=lambda division: division.badness, default=None)
 
     def _shared_out(self, lots: tuple[_Lot, ...], most: Seconds) -> _Division | None:
