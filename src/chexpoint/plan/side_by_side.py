@@ -211,6 +211,10 @@ class _Engines:
 
     def _with_room(self, division: _Division) -> list[Plan]:
         """Return the plans of a division, with what is left of the budget dealt out to all."""
+        if len(self.whole) > _MIDDLE:
+            return [
+                replace(lane.plan, budget=lot.share) for lot, lane in zip(*division, strict=True)
+            ]
         room = self.budget - sum(lane.peak for lane in division.lanes)
         more = room if math.isinf(room) else room // len(division.lanes)
         plans = []
@@ -254,7 +258,7 @@ class _Engines:
             in_vain += 1
             found = self._planned(lots, _DETOUR * best.badness[0] if best else math.inf)
             if found:
-                changes = _changes(found, sketches, workers)
+                changes = _changes(found, sketches, workers, self.budget)
                 heappush(queue, (found.badness, len(seen), changes))
                 if best is None or found.badness < best.badness:
                     best, in_vain = found, 0
@@ -295,7 +299,8 @@ class _Engines:
         """
         lanes = [self._lane(lot.leaves, self.budget, n == 0) for n, lot in enumerate(lots)]
         while sum(lane.peak for lane in lanes) > self.budget:
-            if _rounded(max(lane.plan.cost for lane in lanes)) > most:
+            is_late = _rounded(max(lane.plan.cost for lane in lanes)) > most
+            if is_late or monotonic() > self.until:
                 return None
             less = {
                 number: self._lane(lot.leaves, self._less_than(lane.peak), number == 0)
@@ -332,7 +337,7 @@ class _Engines:
         peak = 0.0
         if not math.isinf(share):
             steps = timed(problem, _moves(problem, plan))
-            peak = min(share, max((moment.bytes for moment in steps), default=0))
+            peak = max((moment.bytes for moment in steps), default=0)
         self.tries -= 1
         known.append(_Lane(plan, peak, share))
         return known[-1]
@@ -361,7 +366,7 @@ class _Engines:
 
 
 def _changes(
-    division: _Division, sketches: Mapping[int, _Sketch], workers: int
+    division: _Division, sketches: Mapping[int, _Sketch], workers: int, budget: float
 ) -> Iterator[tuple[_Lot, ...]]:
     """Yield lots of which the longest lane has other versions, the most promising first.
 
@@ -370,8 +375,8 @@ def _changes(
     costs = [lane.plan.cost for lane in division.lanes]
     lots = division.lots
     if len(lots) < workers:
-        # What one lane more would have of an infinite budget, or of none.
-        lots, costs = (*lots, _Lot(frozenset(), min(lot.share for lot in lots))), [*costs, 0.0]
+        rest = math.inf if math.isinf(budget) else budget - sum(lot.share for lot in lots)
+        lots, costs = (*lots, _Lot(frozenset(), rest)), [*costs, 0.0]
     with_memory = sum(lot.share > 0 for lot in lots)
     sketch = sketches[min(sketches, key=lambda number: abs(number - with_memory))]
     parts = [sketch.part(lot.leaves, is_bare=not lot.share) for lot in lots]

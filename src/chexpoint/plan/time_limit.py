@@ -246,10 +246,8 @@ class _Search:
         """Return the sum of the times at which versions are done; infinity if the plan is wrong."""
         ends = {self.number[node] for node in plan.versions}
         total = 0.0
-        has_begun = False
         for moment in timed(self.whole, self._moves(plan)):
-            has_begun = has_begun or moment.move.action != "evict"
-            if has_begun and not moment.bytes <= self.whole.budget:
+            if not moment.bytes <= self.whole.budget:
                 return math.inf
             if moment.move.action == "compute" and moment.move.node in ends:
                 ends.remove(moment.move.node)
@@ -300,15 +298,17 @@ class _Moment(NamedTuple):
     move: Move
     time: Seconds
     bytes: float
-    """What is held; infinity if something is held twice."""
+    """What is held; nothing while all that was done is to evict; infinity if it is held twice."""
 
 
 def timed(problem: Problem, moves: Iterable[Move]) -> Iterator[_Moment]:
     """Yield moves with the time when they are done, and the bytes that are held then."""
     memory = Memory(problem, problem.held)
     time = 0.0
+    has_begun = False
     for move in moves:
         action, node = move
+        has_begun = has_begun or action != "evict"
         if action == "compute":
             time += problem.cost[node]
         elif action == "restore":
@@ -323,7 +323,7 @@ def timed(problem: Problem, moves: Iterable[Move]) -> Iterator[_Moment]:
         else:
             memory.drop(node)
             time += problem.costs.take if action == "take" else 0.0
-        yield _Moment(move, time, memory.bytes)
+        yield _Moment(move, time, memory.bytes if has_begun else 0)
 
 
 # ---------------------------------------------------------------- traces

@@ -160,3 +160,20 @@ def test_samples_are_done_between_the_lower_bound_and_one_engine_alone(
     longest = max(sum(node.cost for node in tree.path(leaf)) for leaf in alone.versions)
     assert max(alone.lower_bound / workers, longest) <= found.makespan * (1 + 1e-9)
     assert found.makespan <= found.single == alone.cost
+
+
+def test_states_that_are_too_large_for_a_share_are_evicted() -> None:
+    huge = tree_of(
+        a=(None, 1, 0),
+        b=("a", 9, 10**9),
+        c=("b", 9, 1),
+        d=("b", 9, 1),
+        e=("a", 9, 1),
+        f=("a", 9, 1),
+    )
+    held = (HeldState(node=NodeId("b")), HeldState(node=NodeId("c")))
+    found = schedule(huge, 10**8, 2, planner=PLANNER, costs=None, held=held, seconds=60)
+    first, second = found.lanes
+    check_plan(huge, first, held=held, leaves=first.versions)
+    check_plan(huge, second, leaves=second.versions)
+    assert found.makespan == 28
