@@ -117,7 +117,7 @@ VERSION = {
         ([], "a tree file is"),
         ({"nodes": 3}, "a tree file is"),
         ({"nodes": [3]}, "has no id"),
-        ({"nodes": [NODE | {"parent": 3}]}, "neither an id nor null"),
+        ({"nodes": [NODE | {"parent": [3]}]}, "neither an id nor null"),
         ({"nodes": [NODE, NODE]}, "same id"),
         ({"nodes": [NODE | {"parent": "b"}]}, "parent 'b' of node 'a' is not in the file"),
         ({"nodes": [NODE | {"parent": "a"}]}, "its own ancestor"),

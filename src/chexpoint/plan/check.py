@@ -110,7 +110,8 @@ def check_schedule(
     Parameters
     ----------
     held
-        What is there for every lane before it begins; see `check_plan`, also for the others.
+        What is there before it begins: what is in memory, for the first lane, because engines do
+        not share it, and what can be loaded, for all.  See `check_plan`, also for the others.
 
     Raises
     ------
@@ -121,12 +122,14 @@ def check_schedule(
     if not schedule.lanes:
         raise InvalidPlan("the schedule has no lanes")
     states = tuple(held)
+    loadable = tuple(state for state in states if state.load is not None)
     _check_lanes(schedule, _ends(tree, part_of(tree, leaves)))
     found = []
     for number, lane in enumerate(schedule.lanes):
         own = (*lane.versions, *lane.left_out)
+        there = loadable if number else states
         try:
-            found.append(check_plan(tree, lane, costs=costs, held=states, leaves=own))
+            found.append(check_plan(tree, lane, costs=costs, held=there, leaves=own))
         except InvalidPlan as wrong:
             raise InvalidPlan(wrong.reason, wrong.number, wrong.step, number) from None
     shares = math.fsum(lane.budget for lane in schedule.lanes)

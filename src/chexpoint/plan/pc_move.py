@@ -18,6 +18,7 @@ from chexpoint.plan.emission import tidied, worth_keeping
 from chexpoint.plan.frontier import FrontierPlanner, TooManyValues
 from chexpoint.plan.lfu import plan_lfu
 from chexpoint.plan.moves import with_cheap_takes
+from chexpoint.plan.no_cache import plan_none
 from chexpoint.plan.persistent_root import plan_prp_v1, plan_prp_v2
 from chexpoint.plan.problem import Move, Problem, Solution
 from chexpoint.plan.service_search import ServiceSearch
@@ -43,6 +44,8 @@ def plan_pc_move(problem: Problem, *, seconds: Seconds) -> Solution:
     deadline = time.monotonic() + seconds
     plans = (_plan_with(problem, kept, deadline) for kept in _worth_trying(problem))
     best = _cheapest(problem, plans)
+    if problem.price(best) > problem.no_cache_cost() * (1 + _NOISE):
+        best = plan_none(problem, seconds=seconds).moves  # where steps cost more than they save
     notes = () if time.monotonic() < deadline else ("the time limit was reached",)
     return Solution(best, notes=notes)
 

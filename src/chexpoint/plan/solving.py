@@ -8,26 +8,11 @@ from chexpoint.errors import InvalidValue
 from chexpoint.model import NodeId, Plan, Seconds
 from chexpoint.plan.exact import plan_exact
 from chexpoint.plan.lfu import plan_lfu
+from chexpoint.plan.no_cache import plan_none
 from chexpoint.plan.parent_choice import plan_pc
 from chexpoint.plan.pc_move import plan_pc_move
 from chexpoint.plan.persistent_root import plan_prp_v1, plan_prp_v2
-from chexpoint.plan.problem import FRESH, Move, Planner, Problem, Solution
-
-
-def plan_none(problem: Problem, *, seconds: Seconds) -> Solution:
-    """Replay each version from its first cell."""
-    moves = [Move("evict", node) for node in reversed(problem.held)]
-    for number, leaf in enumerate(problem.leaves):
-        if number:
-            moves.append(Move("restore", FRESH))
-        path = []
-        at = leaf
-        while at != FRESH:
-            path.append(Move("compute", at))
-            at = problem.parent[at]
-        moves += reversed(path)
-    return Solution(moves)
-
+from chexpoint.plan.problem import FRESH, Move, Planner, Problem
 
 PLANNERS: Mapping[str, Planner] = {
     "none": plan_none,

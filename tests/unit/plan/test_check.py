@@ -563,12 +563,15 @@ def test_shares_may_be_rounded() -> None:
     check_schedule(tree, Schedule(lanes=tuple(sevenths), budget=0.1 * (1 - 1e-12), single=7))
 
 
-def test_each_lane_has_what_was_there_before() -> None:
+def test_what_is_in_memory_is_there_for_the_first_lane_and_what_can_be_loaded_for_all() -> None:
     left = lane("restore b, compute c, restore b, compute d", cost=13, versions="c d", budget=10)
     side = lane("take a, compute e", cost=16.5, versions="e", budget=10)
-    schedule = Schedule(lanes=(left, side), budget=20, single=29.5)
     held = (HeldState(node=NodeId("a")), HeldState(node=NodeId("b"), load=0.5))
-    check_schedule(TREE, schedule, costs=StepCosts(take=0.5), held=iter(held))
+    costs = StepCosts(take=0.5)
+    schedule = Schedule(lanes=(side, left), budget=20, single=29.5)
+    check_schedule(TREE, schedule, costs=costs, held=iter(held))
+    with pytest.raises(InvalidPlan, match="lane 1: .* no checkpoint of 'a' is in memory"):
+        check_schedule(TREE, replace(schedule, lanes=(left, side)), costs=costs, held=held)
 
 
 # ---------------------------------------------------------------- the examples of the paper
