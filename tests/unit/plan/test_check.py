@@ -536,7 +536,7 @@ def test_a_wrong_schedule_is_refused(wrong: Schedule, message: str) -> None:
 
 def test_a_lane_that_replays_a_version_of_another_lane_is_refused() -> None:
     both = lane("compute a e, restore -, compute a b c", cost=24, versions="e")
-    with pytest.raises(InvalidPlan, match="lane 1: version 1 that it replays is 'c'"):
+    with pytest.raises(InvalidPlan, match=r"lane 1: version 1 that it replays is 'c'"):
         check_schedule(TREE, replace(SCHEDULE, lanes=(LEFT, both)))
 
 
@@ -570,7 +570,7 @@ def test_what_is_in_memory_is_there_for_the_first_lane_and_what_can_be_loaded_fo
     costs = StepCosts(take=0.5)
     schedule = Schedule(lanes=(side, left), budget=20, single=29.5)
     check_schedule(TREE, schedule, costs=costs, held=iter(held))
-    with pytest.raises(InvalidPlan, match="lane 1: .* no checkpoint of 'a' is in memory"):
+    with pytest.raises(InvalidPlan, match=r"lane 1: .* no checkpoint of 'a' is in memory"):
         check_schedule(TREE, replace(schedule, lanes=(left, side)), costs=costs, held=held)
 
 
