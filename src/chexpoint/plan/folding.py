@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from chexpoint.model import Seconds
+from chexpoint.plan.emission import leaves_below
 from chexpoint.plan.problem import FRESH, Problem
 
 
@@ -56,10 +57,7 @@ def _useful_nodes(problem: Problem, budget: float) -> set[int]:
     It is not if only one version needs it, if it is too large, or if all that it leads to first is
     one other state that takes no more and has got further.
     """
-    versions = [0] * len(problem)
-    for node in range(len(problem) - 1, FRESH, -1):
-        versions[node] = versions[node] or 1
-        versions[problem.parent[node]] += versions[node]
+    versions = leaves_below(problem)
     useful = set()
     first = [0] * len(problem)
     """The first useful node on the single way down from each one, if there is any."""

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from chexpoint.model import Bytes, Seconds, StepCosts
+from chexpoint.model import Bytes, Seconds
 from chexpoint.plan.emission import Emitter, tidied
 from chexpoint.plan.folding import fold
 from chexpoint.plan.moves import with_cheap_takes
@@ -460,8 +460,3 @@ def subsets(mask: int) -> Iterator[int]:
         part = (part - mask) & mask
         if not part:
             return
-
-
-def is_plain(problem: Problem) -> bool:
-    """Return whether only computing costs anything, and nothing is there at the start."""
-    return problem.costs == StepCosts() and not problem.held and not problem.loads

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 
 from chexpoint.model import Bytes, Seconds
+from chexpoint.plan.emission import ways_without_memory
 from chexpoint.plan.folding import fold
-from chexpoint.plan.problem import FRESH, Problem
+from chexpoint.plan.problem import Problem
 
 
 class Services:
@@ -26,7 +27,7 @@ class Services:
     def __init__(self, problem: Problem, budget: float = math.inf) -> None:
         self.problem = problem
         self.candidates = fold(problem, budget)
-        self.cold = cold_ways(problem)
+        self.cold = ways_without_memory(problem)
         """What getting to each node costs if nothing is held in memory."""
         self.tail_ways = [
             math.fsum(problem.way(candidate.node, leaf) for leaf in candidate.tails)
@@ -84,12 +85,3 @@ class Services:
         node = self.candidates[c].node
         making = self.problem.checkpoint_cost(node) - self.problem.restore_cost(node)
         return making + self.tails(c, c)
-
-
-def cold_ways(problem: Problem) -> list[Seconds]:
-    """Return what getting to each node costs if nothing is held in memory."""
-    found = [problem.restore_cost(FRESH)]
-    for node in range(1, len(problem)):
-        way = found[problem.parent[node]] + problem.cost[node]
-        found.append(min(way, problem.loads.get(node, math.inf)))
-    return found

@@ -14,16 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush, nsmallest
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from chexpoint.errors import InvalidValue
 from chexpoint.model import ExecutionTree, HeldState, NodeId, Plan, Schedule, Seconds, StepCosts
-from chexpoint.plan.emission import ways_without_memory
+from chexpoint.plan.emission import ends_of, ways_without_memory
 from chexpoint.plan.problem import FRESH, Move, Problem
+from chexpoint.plan.sketch import Sketch, rounded
 from chexpoint.plan.solving import solve
-from chexpoint.plan.time_limit import Trace, timed, trace_of
-
-_Number = TypeVar("_Number", int, float)
+from chexpoint.plan.trace import timed, trace_of
 
 _SMALL = 24
 """Up to so many nodes, all shares of the budget that make a difference are tried."""
@@ -86,7 +85,7 @@ def schedule(
     plans: Sequence[Plan] = [alone]
     if lanes > 1:
         found = _Engines(tree, whole, states, planner, until).best(alone, lanes)
-        if _rounded(max(plan.cost for plan in found)) < _rounded(alone.cost):
+        if rounded(max(plan.cost for plan in found)) < rounded(alone.cost):
             plans = found
     return Schedule(lanes=tuple(plans), budget=budget, single=alone.cost)
 
@@ -121,7 +120,7 @@ class _Division(NamedTuple):
     @property
     def badness(self) -> list[Seconds]:
         """What orders divisions, the best first: the longest lane, then the next one."""
-        return sorted((_rounded(lane.plan.cost) for lane in self.lanes), reverse=True)
+        return sorted((rounded(lane.plan.cost) for lane in self.lanes), reverse=True)
 
 
 class _Engines:
@@ -159,7 +158,7 @@ class _Engines:
         found = self._improved([lots for _, lots in starts], sketches, alone, workers)
         return self._with_room(found) if found else [alone]
 
-    def _sketches(self, alone: Plan, workers: int) -> Mapping[int, _Sketch]:
+    def _sketches(self, alone: Plan, workers: int) -> Mapping[int, Sketch]:
         """Return sketches by the number of engines that share the budget, the others having none.
 
         With little memory it may be best to give all of it to one, and none to the others.
@@ -168,8 +167,8 @@ class _Engines:
         ways = ways_without_memory(whole)
         bare = {leaf: ways[whole.parent[leaf]] + whole.cost[leaf] for leaf in whole.leaves}
 
-        def sketch(plan: Plan, slowdown: float = 1.0) -> _Sketch:
-            return _Sketch(trace_of(whole, _moves(whole, plan)), bare, slowdown)
+        def sketch(plan: Plan, slowdown: float = 1.0) -> Sketch:
+            return Sketch(trace_of(whole, _moves(whole, plan)), bare, slowdown)
 
         if math.isinf(self.budget):
             return {workers: sketch(alone)}
@@ -201,8 +200,9 @@ class _Engines:
         share = _whole_bytes(self.budget / number)
         lots = [_Lot(part, share if n < number else 0.0) for n, part in enumerate(parts) if part]
         worth = [0.0] * len(lots)
+        ends = ends_of(whole) if whole.held else []
         for node in whole.held:
-            below = _leaves_below(whole, node)
+            below = range(node, ends[node])
             for n, lot in enumerate(lots):
                 if lot.share and not lot.leaves.isdisjoint(below):
                     worth[n] += whole.way(FRESH, node)
@@ -229,7 +229,7 @@ class _Engines:
     def _improved(
         self,
         starts: Iterable[tuple[_Lot, ...]],
-        sketches: Mapping[int, _Sketch],
+        sketches: Mapping[int, Sketch],
         alone: Plan,
         workers: int,
     ) -> _Division | None:
@@ -253,7 +253,7 @@ class _Engines:
             if key in seen:
                 continue
             seen.add(key)
-            if best and self._is_over(best.badness[0] < _rounded(alone.cost)):
+            if best and self._is_over(best.badness[0] < rounded(alone.cost)):
                 break
             in_vain += 1
             found = self._planned(lots, _DETOUR * best.badness[0] if best else math.inf)
@@ -281,7 +281,7 @@ class _Engines:
         """
         found = []
         lanes = [self._lane(*lot, number == 0) for number, lot in enumerate(lots)]
-        if _rounded(max(lane.plan.cost for lane in lanes)) <= most:
+        if rounded(max(lane.plan.cost for lane in lanes)) <= most:
             found.append(_Division(lots, tuple(lanes)))
         if len(self.whole) <= _MIDDLE:
             for first in range(len(lots) if self.whole.held else 1):
@@ -299,7 +299,7 @@ class _Engines:
         """
         lanes = [self._lane(lot.leaves, self.budget, n == 0) for n, lot in enumerate(lots)]
         while sum(lane.peak for lane in lanes) > self.budget:
-            is_late = _rounded(max(lane.plan.cost for lane in lanes)) > most
+            is_late = rounded(max(lane.plan.cost for lane in lanes)) > most
             if is_late or monotonic() > self.until:
                 return None
             less = {
@@ -362,11 +362,11 @@ class _Engines:
             longest = max(longest, whole.way(at, leaf))
         # One engine could do what all do, and begin afresh between.
         work = alone.lower_bound - whole.costs.fresh * (workers - 1)
-        return _rounded(max(work / workers, longest))
+        return rounded(max(work / workers, longest))
 
 
 def _changes(
-    division: _Division, sketches: Mapping[int, _Sketch], workers: int, budget: float
+    division: _Division, sketches: Mapping[int, Sketch], workers: int, budget: float
 ) -> Iterator[tuple[_Lot, ...]]:
     """Yield lots of which the longest lane has other versions, the most promising first.
 
@@ -392,286 +392,6 @@ def _moves(problem: Problem, plan: Plan) -> list[Move]:
     return [Move(action, number[node]) for action, node in plan.steps]
 
 
-def _leaves_below(problem: Problem, node: int) -> frozenset[int]:
-    found = []
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        waiting += problem.children[at]
-        if not problem.children[at]:
-            found.append(at)
-    return frozenset(found)
-
-
 def _whole_bytes(value: float) -> float:
     """Return a number of bytes rounded down, as sizes are whole numbers and shares must add up."""
     return value if math.isinf(value) else math.floor(value)
-
-
-def _rounded(value: Seconds) -> Seconds:
-    """Return a sum so that it is the same whatever order its parts were added in."""
-    return float(f"{value:.9g}")
-
-
-# ---------------------------------------------------------------- estimates
-
-
-class _Part(NamedTuple):
-    """Some of the leaves of a sketch."""
-
-    counts: list[int]
-    """How many of them are below each node, itself included."""
-    is_bare: bool
-    """Whether the engine has no memory for checkpoints."""
-
-
-class _Transfer(NamedTuple):
-    """What it means to move all that one part has below a node to another part."""
-
-    node: int
-    saved: Seconds
-    """What the first part does not cost any more."""
-    added: Seconds
-    """What the other one costs in addition."""
-
-
-class _Swap(NamedTuple):
-    """Versions that the longest lane gives to another one, and what it may take for them."""
-
-    later: Seconds
-    """When the later of the two is done, about."""
-    source: int
-    target: int
-    given: int
-    """The node below which the longest lane gives all that it has."""
-    taken: int
-    """The node below which it takes all that the other lane has; 0 if it takes nothing."""
-
-    def done(self, sketch: _Sketch, parts: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-        """Return what parts are then."""
-        found = list(parts)
-        one, other = parts[self.source], parts[self.target]
-        given = one & sketch.leaves_below(self.given)
-        taken = other & sketch.leaves_below(self.taken) if self.taken else frozenset()
-        found[self.source] = one - given | taken
-        found[self.target] = other - taken | given
-        return found
-
-
-def _best_of(
-    there: Iterable[_Transfer], back: Iterable[_Transfer], long: Seconds, short: Seconds
-) -> Iterator[tuple[Seconds, int, int]]:
-    """Yield when the later of two parts is done, with what is moved there and back."""
-    nothing = _Transfer(0, 0.0, 0.0)
-
-    def later(one: _Transfer, other: _Transfer) -> Seconds:
-        return max(long - one.saved + other.added, short + one.added - other.saved)
-
-    # The most promising of each kind only, as there may be thousands of them.
-    taken = [nothing, *nsmallest(50, back, key=lambda other: other.added)]
-    for one in nsmallest(50, there, key=lambda one: later(one, nothing)):
-        for other in taken:
-            yield later(one, other), one.node, other.node
-
-
-class _Sketch:
-    """A trace as far as it branches, numbered in preorder.
-
-    What leads to a version costs once, but an engine without memory pays for each version alone.
-    """
-
-    def __init__(self, trace: Trace, bare: Mapping[int, Seconds], slowdown: float) -> None:
-        children = trace.children(trace.ends)
-        leaf_at = {place: leaf for leaf, place in trace.ends.items()}
-        self.parent = [-1]
-        self.cost = [0.0]
-        self.leaf = [FRESH]
-        """The leaf that each is; FRESH if it is none."""
-        waiting = [(place, 0) for place in reversed(children[0])]
-        while waiting:
-            place, parent = waiting.pop()
-            cost = trace.cost[place]
-            while len(children[place]) == 1:
-                (place,) = children[place]
-                cost += trace.cost[place]
-            self.parent.append(parent)
-            self.cost.append(cost * slowdown)
-            self.leaf.append(leaf_at.get(place, FRESH))
-            number = len(self.parent) - 1
-            waiting += [(child, number) for child in reversed(children[place])]
-        self.bare = [bare.get(leaf, 0.0) for leaf in self.leaf]
-        """What each leaf costs alone."""
-        self.end = [number + 1 for number in range(len(self.parent))]
-        """The number after the last one below each."""
-        for node in range(len(self.parent) - 1, 0, -1):
-            parent = self.parent[node]
-            self.end[parent] = max(self.end[parent], self.end[node])
-
-    def leaves_below(self, node: int) -> frozenset[int]:
-        return frozenset(leaf for leaf in self.leaf[node : self.end[node]] if leaf != FRESH)
-
-    def part(self, leaves: frozenset[int], *, is_bare: bool) -> _Part:
-        counts = [int(leaf in leaves) for leaf in self.leaf]
-        self._add_up(counts)
-        return _Part(counts, is_bare)
-
-    def cost_of(self, part: _Part) -> Seconds:
-        costs = self.bare if part.is_bare else self.cost
-        return math.fsum(cost for cost, count in zip(costs, part.counts, strict=True) if count)
-
-    def transfers(self, source: _Part, target: _Part) -> Iterator[_Transfer]:
-        """Yield what may be moved from a part to another one."""
-        one, other = source.counts, target.counts
-        saved = self._added_up(source, [bool(count) for count in one])
-        added = self._added_up(target, [a > 0 and not b for a, b in zip(one, other, strict=True)])
-        above = [0.0] * len(saved)
-        missing = [0.0] * len(saved)
-        for node in range(1, len(saved)):
-            parent = self.parent[node]
-            if one[node] == one[parent] and not source.is_bare:
-                above[node] = above[parent] + self.cost[parent]
-            if not other[parent] and not target.is_bare:
-                missing[node] = missing[parent] + self.cost[parent]
-            if one[node]:
-                yield _Transfer(node, saved[node] + above[node], added[node] + missing[node])
-
-    def swaps(self, parts: Sequence[_Part], costs: Sequence[Seconds]) -> Iterator[_Swap]:
-        """Yield what may make the longest part shorter."""
-        source = max(range(len(costs)), key=costs.__getitem__)
-        for target in range(len(parts)):
-            if target != source:
-                there = self.transfers(parts[source], parts[target])
-                back = self.transfers(parts[target], parts[source])
-                for later, given, taken in _best_of(there, back, costs[source], costs[target]):
-                    yield _Swap(later, source, target, given, taken)
-
-    def _added_up(self, part: _Part, is_counted: Sequence[bool]) -> list[Seconds]:
-        """Return what some nodes cost a part, for each node those below it together."""
-        costs = self.bare if part.is_bare else self.cost
-        found = [cost if is_so else 0.0 for cost, is_so in zip(costs, is_counted, strict=True)]
-        self._add_up(found)
-        return found
-
-    def _add_up(self, values: list[_Number]) -> None:
-        for node in range(len(values) - 1, 0, -1):
-            values[self.parent[node]] += values[node]
-
-    # ------------------------------------------------------------ divisions
-
-    def divided(
-        self, workers: int, with_memory: int
-    ) -> list[tuple[Seconds, tuple[frozenset[int], ...]]]:
-        """Return estimates and divisions of the leaves.
-
-        Parameters
-        ----------
-        with_memory
-            How many engines have memory; their parts come first.
-        """
-        is_bare = [lane >= with_memory for lane in range(workers)]
-        starts = [self._cut(is_bare), *(self._dealt(is_bare, each) for each in (3, 8, 24))]
-        return [self._balanced(parts, is_bare) for parts in starts]
-
-    def _cut(self, is_bare: Sequence[bool]) -> list[frozenset[int]]:
-        """Return ranges of the leaves, so that the longest is about as short as possible."""
-        low, high = 0.0, math.fsum(self.cost)
-        best = [self.leaves_below(0), *(frozenset[int]() for _ in is_bare[1:])]
-        for _ in range(40):
-            middle = (low + high) / 2
-            ranges = self._ranges(middle, is_bare)
-            if ranges:
-                best, high = ranges, middle
-            else:
-                low = middle
-        return best
-
-    def _ranges(self, most: Seconds, is_bare: Sequence[bool]) -> list[frozenset[int]]:
-        """Return ranges of leaves each of which costs so much at most; none if there is no way."""
-        path = [0.0] * len(self.cost)
-        found: list[list[int]] = [[]]
-        total, last = 0.0, 0
-        for node in range(1, len(self.cost)):
-            path[node] = path[self.parent[node]] + self.cost[node]
-            if self.leaf[node] == FRESH:
-                continue
-            while not last <= node < self.end[last]:
-                last = self.parent[last]
-            more = self.bare[node] if is_bare[len(found) - 1] else path[node] - path[last]
-            while total + more > most:
-                if len(found) == len(is_bare):
-                    return []
-                found.append([])
-                total, more = 0.0, self.bare[node] if is_bare[len(found) - 1] else path[node]
-            found[-1].append(self.leaf[node])
-            total, last = total + more, node
-        found += [[] for _ in is_bare[len(found) :]]
-        return [frozenset(part) for part in found]
-
-    def _dealt(self, is_bare: Sequence[bool], each: int) -> list[frozenset[int]]:
-        """Return parts to which subtrees were dealt out, the longest first, about so many each."""
-        parts: list[set[int]] = [set() for _ in is_bare]
-        used: list[set[int]] = [{0} for _ in is_bare]
-        costs = [0.0] * len(is_bare)
-        for node, cost, bare in self._units(each * len(is_bare)):
-            ways = [list(self._up(self.parent[node], nodes)) for nodes in used]
-            after = [
-                costs[lane] + (bare if is_so else cost + sum(self.cost[at] for at in ways[lane]))
-                for lane, is_so in enumerate(is_bare)
-            ]
-            lane = min(range(len(after)), key=after.__getitem__)
-            costs[lane] = after[lane]
-            used[lane].update(ways[lane])
-            parts[lane] |= self.leaves_below(node)
-        return [frozenset(part) for part in parts]
-
-    def _units(self, number: int) -> list[tuple[int, Seconds, Seconds]]:
-        """Return about so many subtrees that have all leaves, and what they cost, longest first."""
-        cost, bare = list(self.cost), list(self.bare)
-        self._add_up(cost)
-        self._add_up(bare)
-        children: list[list[int]] = [[] for _ in cost]
-        for node in range(1, len(cost)):
-            children[self.parent[node]].append(node)
-        units = [(-cost[0], 0)]
-        single: list[tuple[Seconds, int]] = []
-        while units and len(units) + len(single) < number:
-            unit = heappop(units)
-            if not children[unit[1]]:
-                single.append(unit)
-            for child in children[unit[1]]:
-                heappush(units, (-cost[child], child))
-        return [(node, cost[node], bare[node]) for _, node in sorted(units + single)]
-
-    def _up(self, node: int, used: set[int]) -> Iterator[int]:
-        """Yield a node and those above it, up to one that is used."""
-        while node not in used:
-            yield node
-            node = self.parent[node]
-
-    def _balanced(
-        self, parts: Iterable[frozenset[int]], is_bare: Sequence[bool]
-    ) -> tuple[Seconds, tuple[frozenset[int], ...]]:
-        """Return parts from which no subtree can be moved so that the longest lane gets shorter.
-
-        And how long that takes.
-        """
-        leaves = list(parts)
-        found = [self.part(part, is_bare=bare) for part, bare in zip(leaves, is_bare, strict=True)]
-        costs = [self.cost_of(part) for part in found]
-        for _ in range(20 + 100_000 // len(self.cost)):
-            for swap in nsmallest(10, self.swaps(found, costs)):
-                changed = swap.done(self, leaves)
-                pair = [
-                    self.part(changed[lane], is_bare=is_bare[lane])
-                    for lane in (swap.source, swap.target)
-                ]
-                # What is moved there and back may have something in common.
-                after = [self.cost_of(part) for part in pair]
-                if _rounded(max(after)) < _rounded(costs[swap.source]):
-                    leaves = changed
-                    found[swap.source], found[swap.target] = pair
-                    costs[swap.source], costs[swap.target] = after
-                    break
-            else:
-                break
-        return max(costs), tuple(leaves)

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 from itertools import accumulate
 from time import monotonic
-from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from chexpoint.errors import InvalidValue
-from chexpoint.model import Action, ExecutionTree, HeldState, NodeId, Plan, Seconds, StepCosts
-from chexpoint.plan.emission import Memory
+from chexpoint.model import ExecutionTree, HeldState, NodeId, Plan, Seconds, StepCosts
 from chexpoint.plan.problem import FRESH, Move, Problem
+from chexpoint.plan.rows import moves_of, rows_by_urgency, rows_of
 from chexpoint.plan.solving import solve
+from chexpoint.plan.trace import Trace, each_once, timed, trace_of
 
 _KNAPSACK_LEAVES = 3000
 """The knapsack's time and memory grow with the square of the versions; beyond, be greedy."""
@@ -292,126 +290,6 @@ def _goodness(plan: Plan) -> tuple[int, Seconds]:
     return len(plan.versions), -plan.cost
 
 
-class _Moment(NamedTuple):
-    """How things are after a move."""
-
-    move: Move
-    time: Seconds
-    bytes: float
-    """What is held; nothing while all that was done is to evict; infinity if it is held twice."""
-
-
-def timed(problem: Problem, moves: Iterable[Move]) -> Iterator[_Moment]:
-    """Yield moves with the time when they are done, and the bytes that are held then."""
-    memory = Memory(problem, problem.held)
-    time = 0.0
-    has_begun = False
-    for move in moves:
-        action, node = move
-        has_begun = has_begun or action != "evict"
-        if action == "compute":
-            time += problem.cost[node]
-        elif action == "restore":
-            is_there = node == FRESH or node in memory
-            time += problem.restore_cost(node) if is_there else problem.loads[node]
-        elif action == "checkpoint" and node in memory:
-            yield _Moment(move, time, math.inf)
-            return
-        elif action == "checkpoint":
-            memory.hold(node)
-            time += problem.checkpoint_cost(node)
-        else:
-            memory.drop(node)
-            time += problem.costs.take if action == "take" else 0.0
-        yield _Moment(move, time, memory.bytes if has_begun else 0)
-
-
-# ---------------------------------------------------------------- traces
-
-
-class Trace(NamedTuple):
-    """What a plan computes, each computation after the one whose state it goes on from."""
-
-    node: list[int]
-    """The node of each place; the first is the fresh worker."""
-    parent: list[int]
-    """The place that each goes on from; -1 for the first."""
-    cost: list[Seconds]
-    """With what going back to that state and keeping the new one cost."""
-    how: list[Literal["compute", "load", "held"]]
-    """How the worker gets there; a state that was held at the start is there already."""
-    ends: dict[int, int]
-    """The places of the leaves."""
-
-    def add(
-        self, node: int, parent: int, cost: Seconds, how: Literal["compute", "load", "held"]
-    ) -> int:
-        self.node.append(node)
-        self.parent.append(parent)
-        self.cost.append(cost)
-        self.how.append(how)
-        return len(self.node) - 1
-
-    def children(self, leaves: Iterable[int]) -> list[list[int]]:
-        """Return the places after each place, as far as they lead to some leaves."""
-        needed = {0}
-        found: list[list[int]] = [[] for _ in self.node]
-        for leaf in leaves:
-            at = self.ends[leaf]
-            while at not in needed:
-                needed.add(at)
-                found[self.parent[at]].append(at)
-                at = self.parent[at]
-        for places in found:
-            places.sort()
-        return found
-
-
-def _nothing_done() -> Trace:
-    return Trace(node=[FRESH], parent=[-1], cost=[0.0], how=["held"], ends={})
-
-
-def trace_of(problem: Problem, moves: Iterable[Move]) -> Trace:
-    """Return the trace of a plan."""
-    trace = _nothing_done()
-    copies = {node: trace.add(node, 0, 0.0, "held") for node in problem.held}
-    at, back = 0, 0.0
-    for action, node in moves:
-        if action == "compute":
-            at = trace.add(node, at, problem.cost[node] + back, "compute")
-            back = 0.0
-            if not problem.children[node]:
-                trace.ends.setdefault(node, at)
-        elif action == "checkpoint":
-            copies[node] = at
-            trace.cost[at] += problem.checkpoint_cost(node)
-        elif action == "restore" and node == FRESH:
-            at, back = 0, problem.costs.fresh
-        elif action == "restore" and node not in copies:
-            at, back = trace.add(node, 0, problem.loads[node], "load"), 0.0
-        elif action == "restore":
-            at, back = copies[node], problem.restore_cost(node)
-        else:
-            copy = copies.pop(node)
-            if action == "take":
-                at, back = copy, problem.costs.take
-    return trace
-
-
-def each_once(problem: Problem) -> Trace:
-    """Return the trace of a plan that computes each node once, as if there were memory for it.
-
-    No plan for any of the leaves costs less than their paths in it.
-    """
-    trace = _nothing_done()
-    there = {*problem.held, *problem.loads}
-    for node in range(1, len(problem)):
-        parent = problem.parent[node]
-        trace.add(node, FRESH if parent in there else parent, problem.cost[node], "compute")
-    trace.ends.update((leaf, leaf) for leaf in problem.leaves)
-    return trace
-
-
 # ---------------------------------------------------------------- which versions
 
 
@@ -490,137 +368,3 @@ def _merged(
         least[part][is_less] = sums[is_less]
         place[part][is_less] = n if is_other_short else np.flatnonzero(is_less)
     return least, place
-
-
-# ---------------------------------------------------------------- in which order
-
-
-class Row(NamedTuple):
-    """Computations of a trace, one after the other from a state on, up to the end of a version."""
-
-    base: int
-    """The place of the state that it begins with."""
-    above: int
-    """The number of the row that leads to this state; -1 if none does."""
-    places: list[int]
-    cost: Seconds
-
-
-def rows_of(trace: Trace, leaves: Iterable[int]) -> list[Row]:
-    """Return what to compute for some leaves of a trace.
-
-    All that is below a state is computed before anything else, so that no more is held than in the
-    plan, and of what is below the same state, that with the least cost for each version first,
-    which by Smith's rule is best.
-    """
-    children = trace.children(leaves)
-    cost = list(trace.cost)
-    count = [0] * len(cost)
-    for place in range(len(cost) - 1, -1, -1):
-        cost[place] += math.fsum(cost[child] for child in children[place])
-        count[place] = sum(count[child] for child in children[place]) or 1
-    return _rows(trace, children, [cost[place] / count[place] for place in range(len(cost))])
-
-
-def rows_by_urgency(trace: Trace, leaves: Iterable[int]) -> list[Row]:
-    """Return what to compute for some leaves of a trace, as if any state could be held.
-
-    That is Horn's rule for jobs that wait for others: next is what is the first of some that, taken
-    together, have the least cost for each version.
-    """
-    children = trace.children(leaves)
-    ends = set(trace.ends.values())
-    counts = [int(place in ends) for place in range(len(children))]
-    rows = _rows(trace, children, _urgency(children, trace.cost, counts))
-    after: list[list[int]] = [[] for _ in rows]
-    for number, row in enumerate(rows):
-        if row.above >= 0:
-            after[row.above].append(number)
-    urgency = _urgency(after, [row.cost for row in rows], [1] * len(rows))
-    ready = [(urgency[number], number) for number, row in enumerate(rows) if row.above < 0]
-    heapify(ready)
-    order = []
-    while ready:
-        _, number = heappop(ready)
-        order.append(rows[number])
-        for other in after[number]:
-            heappush(ready, (urgency[other], other))
-    return order
-
-
-def _rows(trace: Trace, children: list[list[int]], rank: Sequence[float]) -> list[Row]:
-    """Return the rows of a trace if of the places after each the one of the lowest rank is next."""
-    rows: list[Row] = []
-    row_of: dict[int, int] = {}
-    waiting = [0]
-    while waiting:
-        place = waiting.pop()
-        children[place].sort(key=rank.__getitem__)
-        waiting += reversed(children[place])
-        if trace.how[place] == "held":
-            continue
-        parent = trace.parent[place]
-        if trace.how[parent] == "held" or children[parent][0] != place:
-            rows.append(Row(parent, row_of.get(parent, -1), [], 0.0))
-        rows[-1].places.append(place)
-        row_of[place] = len(rows) - 1
-    return [row._replace(cost=math.fsum(trace.cost[at] for at in row.places)) for row in rows]
-
-
-def _urgency(
-    after: Sequence[Sequence[int]], costs: Sequence[Seconds], counts: Sequence[int]
-) -> list[Seconds]:
-    """Return for each job the least cost for each version of it together with some after it.
-
-    Parameters
-    ----------
-    after
-        The jobs that wait for each job, which have greater numbers.
-    counts
-        The versions that are done with each job.
-    """
-    found = [math.inf] * len(costs)
-    blocks: list[list[tuple[Seconds, int, Seconds]]] = [[] for _ in costs]
-    for job in range(len(costs) - 1, -1, -1):
-        waiting: list[tuple[Seconds, int, Seconds]] = []
-        for other in after[job]:
-            # The longer list takes up the shorter one, so that nothing is moved often.
-            short, waiting = sorted((blocks[other], waiting), key=len)
-            for block in short:
-                heappush(waiting, block)
-        cost, count = costs[job], counts[job]
-        while waiting and (not count or waiting[0][0] < cost / count):
-            _, more, added = heappop(waiting)
-            cost, count = cost + added, count + more
-        if count:
-            found[job] = cost / count
-            heappush(waiting, (found[job], count, cost))
-        blocks[job] = waiting
-    return found
-
-
-def moves_of(problem: Problem, trace: Trace, rows: Sequence[Row]) -> list[Move]:
-    """Return the moves that compute rows in their order, and hold no state longer than needed."""
-    uses = Counter(row.base for row in rows)
-    used = {trace.node[place] for place in uses if trace.how[place] == "held"}
-    moves = [Move("evict", node) for node in problem.held if node not in used]
-    is_fresh = True
-    for row in rows:
-        node = trace.node[row.base]
-        uses[row.base] -= 1
-        if node == FRESH:
-            if not is_fresh and trace.how[row.places[0]] == "compute":
-                moves.append(Move("restore", FRESH))
-        elif uses[row.base]:
-            moves.append(Move("restore", node))
-        elif problem.costs.take <= problem.restore_cost(node):
-            moves.append(Move("take", node))
-        else:
-            moves += Move("restore", node), Move("evict", node)
-        is_fresh = False
-        for place in row.places:
-            action: Action = "compute" if trace.how[place] == "compute" else "restore"
-            moves.append(Move(action, trace.node[place]))
-            if uses[place]:
-                moves.append(Move("checkpoint", trace.node[place]))
-    return moves
