@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "chexpoint"
 LAYERS = (
     {"errors"},
     {"model"},
-    {"lineage", "store", "plan", "hindsight", "graph", "view"},
+    {"lineage", "store", "plan", "package", "hindsight", "graph", "view"},
     {"engine"},
     {"replay"},
     {"project"},

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
         Tolerance,
         differences,
         equal_states,
+        input_reasons,
         lineage_digest,
         strict_digest,
     )
+    from chexpoint.lineage.fingerprint import listing_digest
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
+    from chexpoint.lineage.present import path_of
     from chexpoint.lineage.processes import CHECKPOINT_NAME
     from chexpoint.lineage.recheck import Difference, Lost, Present, put_back, worth_keeping
     from chexpoint.lineage.records import default_cache_folder
@@ -40,8 +43,17 @@ _HOME = {
     "auditor": ("Audited", "Auditor"),
     "code": ("code_hash",),
     "environment": ("Environment", "environment_fingerprint"),
-    "equality": ("Tolerance", "differences", "equal_states", "lineage_digest", "strict_digest"),
+    "equality": (
+        "Tolerance",
+        "differences",
+        "equal_states",
+        "input_reasons",
+        "lineage_digest",
+        "strict_digest",
+    ),
+    "fingerprint": ("listing_digest",),
     "picture": ("lineage_svg",),
+    "present": ("path_of",),
     "places": ("Places",),
     "processes": ("CHECKPOINT_NAME",),
     "recheck": ("Difference", "Lost", "Present", "put_back", "worth_keeping"),
@@ -82,13 +94,16 @@ __all__ = [
     "differences",
     "environment_fingerprint",
     "equal_states",
+    "input_reasons",
     "install",
     "lineage_digest",
     "lineage_html",
     "lineage_rows",
     "lineage_svg",
     "lineage_text",
+    "listing_digest",
     "no_new_privileges",
+    "path_of",
     "put_back",
     "root_node",
     "strict_digest",

@@ -128,7 +128,9 @@ def differences(
     if a.code != b.code:
         reasons.append("The code of the two cells differs.")
     if (a.strict != b.strict) if strict else (a.node != b.node):
-        found = _input_reasons(a, b) or (_order_reason(a, b) if strict else [])
+        found = [*_path_reasons(a, b), *input_reasons(a, b)] or (
+            _order_reason(a, b) if strict else []
+        )
         # The code is part of the lineage, so it may be the only reason.
         if not found and not reasons:
             found = ["The lineages differ in something before these cells."]
@@ -145,14 +147,17 @@ def differences(
     return reasons
 
 
-def _input_reasons(a: CellLineage, b: CellLineage) -> list[str]:
-    """Name the first inputs that differ."""
-    reasons = ["The cells before them differ, or what those read."] if a.parent != b.parent else []
+def _path_reasons(a: CellLineage, b: CellLineage) -> list[str]:
+    return ["The cells before them differ, or what those read."] if a.parent != b.parent else []
+
+
+def input_reasons(a: CellLineage, b: CellLineage) -> list[str]:
+    """Name the first inputs that two cells did not have in common."""
     ours = {(i.kind, i.name): i.digests for i in a.audit.inputs}
     theirs = {(i.kind, i.name): i.digests for i in b.audit.inputs}
     both = sorted(ours.keys() | theirs.keys())
     different = [key for key in both if ours.get(key) != theirs.get(key)]
-    reasons += [
+    reasons = [
         _input_reason(*key, ours.get(key), theirs.get(key)) for key in different[:_SHOWN_INPUTS]
     ]
     if len(different) > _SHOWN_INPUTS:

@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import xxhash
 
@@ -230,7 +230,12 @@ class Fingerprints:
 
 def listing(folder: bytes | str) -> Digest:
     """Return the digest of the names in a folder."""
-    return digest("folder", *listed_names(os.listdir(os.fsencode(folder))))
+    return listing_digest(os.listdir(os.fsencode(folder)))
+
+
+def listing_digest(names: Iterable[bytes]) -> Digest:
+    """Return the digest of names as a folder lists them."""
+    return digest("folder", *listed_names(names))
 
 
 def special_word(mode: int) -> Digest:

@@ -82,6 +82,11 @@ class Recording:
 
     By their canonical path (``./data/a.csv``), with the digest of their contents.
     """
+    listings: Mapping[Digest, tuple[str, ...]] = field(default_factory=dict)
+    """The names that were in a folder when it was listed, by the digest of the list.
+
+    As far as they are known: a file that one version has written is in the lists of the next.
+    """
     folders: tuple[str, ...] = ()
     """Folders that must be there although no file is in them, by canonical path."""
     environment: EnvironmentInfo = EnvironmentInfo()

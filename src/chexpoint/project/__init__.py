@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from chexpoint.project.names import check_version_name
     from chexpoint.project.parameters import combinations
     from chexpoint.project.project import SHORT, Project
+    from chexpoint.project.recordings import ProjectFiles, recording_of
     from chexpoint.project.sources import SourceFile, read_source
 
 _HOME = {
@@ -30,6 +31,7 @@ _HOME = {
     "names": ("check_version_name",),
     "parameters": ("combinations",),
     "project": ("SHORT", "Project"),
+    "recordings": ("ProjectFiles", "recording_of"),
     "sources": ("SourceFile", "read_source"),
 }
 
@@ -46,6 +48,7 @@ __all__ = [
     "Batch",
     "CellRun",
     "Project",
+    "ProjectFiles",
     "ProjectJournal",
     "SourceFile",
     "VersionRun",
@@ -55,6 +58,7 @@ __all__ = [
     "keep_files",
     "plan_versions",
     "read_source",
+    "recording_of",
     "side_of",
     "version_name",
 ]

@@ -127,6 +127,15 @@ class Contents:
         _sync_folder(path.parent)
 
 
+def digest_of(path: Path) -> Digest | None:
+    """Return the digest of what is in a file; None if it cannot be read."""
+    try:
+        with _opened(path) as file:
+            return _copied(file, None)
+    except (OSError, _OtherContents):
+        return None
+
+
 class _OtherContents(Exception):
     """What was read is not what was meant."""
 
