@@ -57,7 +57,7 @@ class Course:
         self._tree = tree
         self._costs = costs
         self._planner = planner
-        self._leaves = set(first.versions)
+        self._leaves = {*first.versions, *first.left_out}
         self._measured: dict[NodeId, TreeNode] = {}
         self._unholdable: set[NodeId] = set()
         self._refusals = 0
@@ -186,7 +186,7 @@ class Course:
             versions=leaves,
             within=seconds_left,
         )
-        judge_plan(tree, made, costs=self._costs, held=held, leaves=made.versions)
+        judge_plan(tree, made, costs=self._costs, held=held, leaves=leaves)
         self.plans += 1
         self._is_stale = False
         is_elsewhere = not self._is_fresh and _begins_fresh(made)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from chexpoint.engine import Engine, body_of
 from chexpoint.errors import (
@@ -18,6 +18,7 @@ from chexpoint.errors import (
     ForkRefused,
     RestoreFailed,
     UnknownCheckpoint,
+    WorkerDied,
 )
 from chexpoint.model import (
     ROOT,
@@ -42,6 +43,13 @@ from chexpoint.replay.scratch import FolderState, Scratch
 # A cell that ends its process is given so many chances: it may not have been its fault.
 _MOST_ATTEMPTS = 2
 _OWN_MAGIC = re.compile(r"^([ \t]*)%chex_\w+[^\n]*$", re.MULTILINE)
+
+
+class _Place(NamedTuple):
+    """Where an engine is: after how many cells, and at which node of its own."""
+
+    number: int
+    node: NodeId | None
 
 
 class Watcher(Protocol):
@@ -104,8 +112,8 @@ class Lane:
         self._folders: dict[NodeId | None, FolderState] = {None: self._scratch.state()}
         self._checkpoints: dict[NodeId, CheckpointId] = {}
         self._effects: dict[NodeId, frozenset[str]] = {}
-        self._numbers: dict[NodeId | None, int] = {None: 0}
-        """How many cells have led the engine to each node."""
+        self._places: dict[NodeId | None, _Place] = {None: _Place(0, None)}
+        """What the engine itself calls each node."""
         self._attempts: dict[NodeId, int] = {}
         self._engine: Engine | None = None
 
@@ -148,7 +156,7 @@ class Lane:
                 return
             try:
                 self._step(course, step)
-            except (EngineClosed, EngineTimeout) as error:
+            except EngineError as error:
                 self._recover(course, step, error)
 
     def _step(self, course: Course, step: PlanStep) -> None:
@@ -222,17 +230,22 @@ class Lane:
         self._watcher.held(self, status.held_bytes)
 
     def _recover(self, course: Course, step: PlanStep, error: EngineError) -> None:
-        """Go on with a new engine after one that has ended, or does not answer."""
+        """Go on after the loss of a worker, or of a whole engine."""
         if self.is_interrupted:
             return
+        why = str(error).split(". ")[0]
+        if step.node is not None and self._is_hopeless(step.node):
+            self._fail(course, step.node, why)
+        else:
+            self._watcher.note(f"a worker is lost, and what it had is computed again: {why}")
+        course.adrift()
+        if isinstance(error, WorkerDied):
+            with contextlib.suppress(EngineError):
+                self._measure(course)
+                return
         if self._engine is not None:
             self._engine.kill()
-        if step.node is not None and self._is_hopeless(step.node):
-            self._fail(course, step.node, str(error))
-        else:
-            self._watcher.note(f"a worker has ended and is started again: {error}")
         course.lost(list(course.held))
-        course.adrift()
         self._checkpoints.clear()
         self._folders = {None: self._folders[None]}
         self.start()
@@ -255,15 +268,14 @@ class Lane:
         result = self._running().run(_source(cell.source), timeout_s=self._timeout_s)
         if self.is_interrupted:
             return
-        if _has_died(result):
-            self._died(course, node, result)
-            return
+        if result.error is not None and not result.execution_count:  # those that ran have one
+            raise WorkerDied(result.error.evalue)
         lineage = self._lineage(parent)
         if parent is None and lineage is not None and lineage.parent != cell.lineage.parent:
             self._watcher.note(
                 "Python or its packages are not those that the versions were recorded with"
             )
-        self._numbers[node] = self._numbers[parent] + (lineage is not None)
+        self._places[node] = self._places[parent] if lineage is None else _place(lineage)
         effects = frozenset(e.path for e in lineage.audit.effects) if lineage else frozenset()
         self._effects[node] = effects
         self._scratch.touched(name.removeprefix("./") for name in effects)
@@ -279,7 +291,7 @@ class Lane:
 
     def _skip(self, course: Course, cell: RecordedCell) -> None:
         node, parent = cell.node, course.at
-        self._numbers[node] = self._numbers[parent]
+        self._places[node] = self._places[parent]
         course.computed(node, 0.0, 0)
         reason = f"it is tagged {SKIP_TAG}"
         self._watcher.computed(
@@ -287,9 +299,23 @@ class Lane:
         )
 
     def _lineage(self, parent: NodeId | None) -> CellLineage | None:
-        """Return the lineage of the cell that was run just now; None if it changed nothing."""
+        """Return the lineage of the cell that was run just now; None if it changed nothing.
+
+        Raises
+        ------
+        WorkerDied
+            If the cell did not run where it should have: the worker was lost and revived.
+        """
+        before = self._places[parent]
         last = self._running().lineage(last=1)
-        return last[-1] if last and last[-1].number == self._numbers[parent] + 1 else None
+        if not last:
+            if before.number == 0:
+                return None
+        elif _place(last[-1]) == before:
+            return None
+        elif last[-1].number == before.number + 1 and before.node in {None, last[-1].parent}:
+            return last[-1]
+        raise WorkerDied("the worker was lost between two cells")
 
     def _written(self, node: NodeId | None) -> frozenset[str]:
         """Return the names of everything that cells on the way to a node have changed."""
@@ -305,16 +331,6 @@ class Lane:
                 where = "" if at.id == node else f"in cell {self._number(at.id)}, "
                 return f"{where}{doubt}"
         return ""
-
-    def _died(self, course: Course, node: NodeId, result: CellResult) -> None:
-        """Go on after a cell whose process has ended."""
-        why = result.error.evalue.split(". ")[0] if result.error else "the worker has ended"
-        if self._is_hopeless(node):
-            self._fail(course, node, why)
-        else:
-            self._watcher.note(f"{self._title(node)} is computed again: {why}")
-        course.adrift()
-        self._measure(course)
 
     def _is_hopeless(self, node: NodeId) -> bool:
         self._attempts[node] = self._attempts.get(node, 0) + 1
@@ -365,6 +381,5 @@ def _source(source: str) -> str:
     return _OWN_MAGIC.sub(r"\1pass", body_of(source))
 
 
-def _has_died(result: CellResult) -> bool:
-    """Return whether the worker gave no answer; cells that it has run are counted from 1."""
-    return result.error is not None and not result.execution_count
+def _place(lineage: CellLineage) -> _Place:
+    return _Place(lineage.number, lineage.node)

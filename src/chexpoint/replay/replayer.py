@@ -296,14 +296,15 @@ class Replayer:
         return (made,), made.cost
 
     def _plan(self, tree: ExecutionTree, leaves: Iterable[NodeId], within: Seconds | None) -> Plan:
+        chosen = tuple(leaves)
         made = plan(
             *(tree, self._budget),
             planner=self._planner,
             costs=STEP_COSTS,
-            versions=leaves,
+            versions=chosen,
             within=within,
         )
-        judge_plan(tree, made, costs=STEP_COSTS, leaves=made.versions)
+        judge_plan(tree, made, costs=STEP_COSTS, leaves=chosen)
         return made
 
     def _schedule(self, tree: ExecutionTree, leaves: Iterable[NodeId]) -> Schedule:
