@@ -370,7 +370,7 @@ PENGUIN_VERSIONS = {
     "shallow": "plot",
 }
 MEMORY = tuple(
-    MemoryMoment(time=at * 0.61, held_bytes=held * MB)
+    MemoryMoment(time=at * 1.9, held_bytes=held * MB)
     for at, held in enumerate((0, 0, 70, 90, 90, 96, 96, 96, 70, 70, 96, 96, 20, 20, 0))
 )
 
