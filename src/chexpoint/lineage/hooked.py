@@ -59,6 +59,8 @@ def _find(files: Files, path: str, *, follow: bool) -> Where:
 def _read(files: Files, op: str, path: str, then: Signature | None) -> None:
     folder, name = _find(files, path, follow=True)
     real = folder.text(name)
+    if op == "list" and files.places.kind(real) is not Kind.DATA:
+        return
     if folder.kind is not Kind.DATA or folder.far:
         if folder.kind is not Kind.IGNORED:
             files.read(WORKER, folder, name)

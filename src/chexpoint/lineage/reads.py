@@ -173,6 +173,8 @@ class Reads:
             else:
                 self.read_file(who, raw, path, signature_of(info))
         elif stat.S_ISDIR(info.st_mode):
+            if self.places.kind(path) in {Kind.IGNORED, Kind.ENVIRONMENT}:
+                return None  # such as /proc, in a folder of data
             if not flags & os.O_DIRECTORY and self._has_changed_in(path):
                 return None  # to have its changes reach the disk, as databases do
             try:

@@ -196,6 +196,12 @@ def test_what_others_change_after_it_was_read_is_volatile(world: World) -> None:
     assert inputs(world.end()) == {"./in": ("volatile",)}
 
 
+@pytest.mark.parametrize("folder", ["/proc", "/usr/lib"])
+def test_a_folder_of_the_system_that_is_listed_is_none(world: World, folder: str) -> None:
+    world.read(folder)  # an absolute path stays one
+    assert world.end().inputs == ()
+
+
 def test_a_folder_that_is_listed_is_an_input(world: World) -> None:
     world.put("folder/a", b"")
     world.read("folder")
