@@ -267,7 +267,7 @@ class Replayer:
             raise self._failure
 
     def _seconds_left(self) -> Seconds | None:
-        return None if self._deadline is None else self._deadline - time.monotonic()
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     # ------------------------------------------------------------ plans
 

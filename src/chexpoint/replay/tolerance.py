@@ -52,5 +52,4 @@ class Tolerance:
 
 
 def _is_between(value: object, least: float, most: float) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and least <= value <= most
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most

@@ -1,0 +1,122 @@
+"""How two values compare that JSON can hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from chexpoint.replay.compare_arrays import compare_arrays
+from chexpoint.replay.compare_finding import SAME, Finding, change, worst
+from chexpoint.replay.compare_numbers import is_close
+from chexpoint.replay.compare_texts import compare_texts
+from chexpoint.replay.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Place = tuple["_Place", object] | None
+"""A key or number, and where the thing is that it belongs to; None for the whole."""
+
+# How plotly names the types of arrays that it sends as base64.
+_TYPES = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"})
+_SHOWN_KEYS = 4
+
+
+def compare_values(recorded: object, replayed: object, tolerance: Tolerance) -> Finding:
+    """Return how two values compare: by structure, with numbers that are close.
+
+    There is no recursion, because values may be nested deeper than Python can call.
+    """
+    return worst(_findings(recorded, replayed, tolerance))
+
+
+def _findings(recorded: object, replayed: object, tolerance: Tolerance) -> Iterator[Finding]:
+    to_do: list[tuple[_Place, object, object]] = [(None, recorded, replayed)]
+    while to_do:
+        place, old, new = to_do.pop()
+        if isinstance(old, dict) and isinstance(new, dict):
+            if old.keys() != new.keys():
+                yield Finding("different", f"has other keys{_at(place)}")
+                return
+            arrays = _array(old), _array(new)
+            if arrays[0] is not None and arrays[1] is not None:
+                found = compare_arrays(arrays[0], arrays[1], tolerance)
+                yield found._replace(what=found.what and found.what + _at(place))
+            else:
+                to_do += [((place, key), old[key], new[key]) for key in reversed(old)]
+        elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
+            if len(old) != len(new):
+                what = f"has {len(new)} elements instead of {len(old)}{_at(place)}"
+                yield Finding("different", what)
+                return
+            to_do += [((place, i), old[i], new[i]) for i in reversed(range(len(old)))]
+        else:
+            yield _compare_leaves(old, new, place, tolerance)
+
+
+def _compare_leaves(old: object, new: object, place: _Place, tolerance: Tolerance) -> Finding:
+    if isinstance(old, str) and isinstance(new, str):
+        found = compare_texts(old, new, tolerance)
+        if found.status != "close":
+            return _differs(old, new, place) if found.status == "different" else SAME
+        return Finding("close", f"{found.what}{_at(place)}")
+    if type(old) is type(new) and old == new:
+        return SAME
+    if _is_number(old) and _is_number(new) and _are_close(old, new, tolerance):
+        return Finding("close", f"has close numbers{_at(place)}: {change(_text(old), _text(new))}")
+    return _differs(old, new, place)
+
+
+def _differs(old: object, new: object, place: _Place) -> Finding:
+    return Finding("different", f"differs{_at(place)}: {change(_text(old), _text(new))}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_close(old: Any, new: Any, tolerance: Tolerance) -> bool:
+    if isinstance(old, int) and isinstance(new, int):
+        return False  # they are not equal
+    try:
+        return is_close(float(old), float(new), tolerance)
+    except OverflowError:  # a whole number that is larger than any float
+        return False
+
+
+def _text(value: object) -> str:
+    """Return what a sentence shows of a value."""
+    if isinstance(value, dict | list | tuple):
+        return "{…}" if isinstance(value, dict) else "[…]"
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return "a very large number"
+    return str(value)
+
+
+def _at(place: _Place) -> str:
+    """Return where something is: `` at layout.width``; the last few keys of it."""
+    keys: list[str] = []
+    while place is not None and len(keys) < _SHOWN_KEYS:
+        place, key = place
+        keys.append(_text(key)[:40])
+    if not keys:
+        return ""
+    return f" at {'….' if place is not None else ''}{'.'.join(reversed(keys))}"
+
+
+# ------------------------------------------------------------ arrays inside of JSON
+
+
+def _array(value: dict[Any, Any]) -> NDArray[Any] | None:
+    """Return the array that plotly has packed into a dict; None if it is something else."""
+    dtype, data = value.get("dtype"), value.get("bdata")
+    if not isinstance(dtype, str) or dtype not in _TYPES or not isinstance(data, str):
+        return None
+    import numpy as np
+
+    try:
+        return np.frombuffer(base64.b64decode(data, validate=True), dtype=f"<{dtype}")
+    except (binascii.Error, ValueError):
+        return None
