@@ -3,6 +3,7 @@
 * ChexError
   x InvalidValue (+ ValueError)
   x CatalogError
+  x PackageError
   x InvalidPlan
   x EngineError
     + EngineClosed
@@ -43,6 +44,10 @@ class InvalidValue(ChexError, ValueError):
 
 class CatalogError(ChexError):
     """The catalog of a project cannot be read or written."""
+
+
+class PackageError(ChexError):
+    """A package is damaged, not safe, or made by a newer CHEX; or it cannot be written."""
 
 
 class InvalidPlan(ChexError):

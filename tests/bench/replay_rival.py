@@ -144,11 +144,8 @@ def imported(folder: Path, name: str, text: str) -> Any:
 def marimo_app(job: Job, path: list[dict[str, Any]]) -> str:
     """Return a version as a marimo notebook with a persistent cache in each cell."""
     place = str(Path(job["folder"]) / "marimo")
-    parts = [
-        "import marimo\napp = marimo.App()",
-        f"@app.cell\ndef _():\n    import marimo as mo\n{indented(job['set_up'], 4)}\n"
-        "    return burn, mo, np",
-    ]
+    first = f"import marimo as mo\n{job['set_up']}\nreturn burn, mo, np"
+    parts = ["import marimo\napp = marimo.App()", f"@app.cell\ndef _():\n{indented(first, 4)}"]
     for each in path:
         needs = ", ".join(["burn", "mo", "np", *each["needs"]])
         parts.append(

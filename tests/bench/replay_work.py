@@ -167,9 +167,7 @@ def ten_versions(scale: float = 1.0) -> Study:
             exec(cell.text, scope)  # noqa: S102 - our own cells
             took = max(took, time.perf_counter() - started)
         wanted = cell.seconds * scale
-        found[cell.name] = replace(
-            cell, seconds=wanted, loops=int(rate * max(wanted - took, 0.0))
-        )
+        found[cell.name] = replace(cell, seconds=wanted, loops=int(rate * max(wanted - took, 0.0)))
     return Study(cells=found)
 
 

@@ -1,42 +1,42 @@
-"""``chex demo`` in the real kernel."""
+"""``chex demo``, as a user runs it."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from chexpoint.cli.demo import QUICK_STUDY, QUICK_VERSIONS
+from chexpoint.project import Project
+from chexpoint.view import PAGE_START
 
 pytestmark = pytest.mark.slow
 
 
-def demo(*options: str) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "chexpoint", "demo", *options],
+def test_the_quick_demo_computes_less_and_keeps_a_project_with_a_report(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "chexpoint", "demo", "--quick", "--json", "--keep", "out"],
         capture_output=True,
         text=True,
         check=False,
         timeout=200,
+        cwd=tmp_path,
     )
-
-
-def test_demo_restores_faster_than_it_computes() -> None:
-    result = demo("--json")
     assert result.stderr == ""
     assert result.returncode == 0
     data = json.loads(result.stdout)
-    assert data["restored"] is True
-    assert len(data["restore_seconds"]) == 2
-    assert max(data["restore_seconds"]) < data["compute_seconds"]
+    assert data["reproduced"] is True
+    assert data["lacking"] == {}
+    (study,) = data["studies"]
+    assert (study["study"], study["reproduced"]) == (QUICK_STUDY, True)
+    replay = study["replay"]
+    assert [version["status"] for version in replay["versions"]] == ["same"] * QUICK_VERSIONS
+    assert replay["computed_cells"] < replay["cells_in_versions"]
 
-
-def test_demo_shows_every_cell_and_the_saving() -> None:
-    result = demo()
-    assert result.stderr == ""
-    assert result.returncode == 0
-    lines = result.stdout.splitlines()
-    for kind in ("compute", "checkpoint", "restore", "status"):
-        assert [line for line in lines if line.startswith(kind)]
-    assert "the state was the same" in lines[-1]
+    folder = tmp_path / "out" / QUICK_STUDY
+    tree = Project.at(folder).tree()
+    assert len(tree) == replay["computed_cells"]
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith(PAGE_START)

@@ -168,6 +168,11 @@ def test_a_folder_that_is_listed_has_the_names_it_had(tmp_path: Path) -> None:
     assert done.is_good, [cell.reasons for cell in done.cells.values()]
 
 
+def test_the_name_of_the_folder_is_no_difference(tmp_path: Path) -> None:
+    project = record(tmp_path, {"one": ["import os\nprint(os.path.abspath('a.csv'))"]})
+    assert statuses(replay(project)) == {"one": ["close"]}
+
+
 # ---------------------------------------------------------------- what differs, and what fails
 
 

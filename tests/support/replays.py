@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import struct
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chexpoint.model import (
@@ -26,101 +24,22 @@ from chexpoint.model import (
     TreeNode,
     Version,
 )
+from tests.support.replay_outputs import (
+    CURVE,
+    FRAME,
+    FRAME_TEXT,
+    MISSING,
+    bars,
+    differing,
+    display,
+    printed,
+    raised,
+    result,
+)
 
 MB = 2**20
 ROOT_NODE = NodeId("0" * 32)
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\x1b[31m\x00\ud800"
-
-Pixel = Callable[[int, int], tuple[int, int, int]]
-
-
-# ---------------------------------------------------------------- outputs
-
-
-def printed(text: str, name: str = "stdout") -> Output:
-    """Return what a cell wrote to a stream."""
-    return {"output_type": "stream", "name": name, "text": text}
-
-
-def result(count: int = 1, **data: object) -> Output:
-    """Return the value of a cell; types of data are written with ``__`` for a slash."""
-    found = {name.replace("__", "/"): value for name, value in data.items()}
-    return {
-        "output_type": "execute_result",
-        "execution_count": count,
-        "metadata": {},
-        "data": found,
-    }
-
-
-def display(data: Mapping[str, object]) -> Output:
-    """Return what a cell displayed."""
-    return {"output_type": "display_data", "metadata": {}, "data": dict(data)}
-
-
-def raised(error: CellError) -> Output:
-    """Return the output of a cell that failed."""
-    return {
-        "output_type": "error",
-        "ename": error.ename,
-        "evalue": error.evalue,
-        "traceback": list(error.traceback),
-    }
-
-
-def png(width: int, height: int, pixel: Pixel) -> str:
-    """Return a picture in base64."""
-    rows = b"".join(
-        b"\x00" + bytes(part for x in range(width) for part in pixel(x, y)) for y in range(height)
-    )
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b"")
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode("ascii")
-
-
-def bars(*heights: int) -> str:
-    """Return a picture of a bar chart."""
-
-    def pixel(x: int, y: int) -> tuple[int, int, int]:
-        at, inside = divmod(x - 20, 40)
-        if x < 20 or y > 170 or not 0 <= at < len(heights) or inside > 30:
-            return (40, 40, 40) if x == 19 or y == 171 else (255, 255, 255)
-        return (58, 147, 201) if 170 - y < heights[at] else (255, 255, 255)
-
-    return png(40 + 40 * len(heights), 190, pixel)
-
-
-FRAME = (
-    "<style scoped>.dataframe td {{ text-align: right; }}</style>"
-    '<table border="1" class="dataframe"><thead><tr><th></th><th>species</th><th>mass</th></tr>'
-    "</thead><tbody><tr><th>0</th><td>Adelie</td><td>3706.2</td></tr>"
-    "<tr><th>1</th><td>Gentoo</td><td>{}</td></tr></tbody></table>"
-)
-FRAME_TEXT = "  species    mass\n0  Adelie  3706.2\n1  Gentoo  {}"
-CURVE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="240" height="90" viewBox="0 0 240 90">'
-    '<rect width="240" height="90" fill="white"/>'
-    '<polyline fill="none" stroke="{}" stroke-width="3" points="5,80 60,40 120,{} 180,30 235,15"/>'
-    "</svg>"
-)
-MISSING = CellError(
-    ename="KeyError",
-    evalue="'flipper_length'",
-    traceback=(
-        "\x1b[31m---------------------------------------------------------------------------"
-        "\x1b[39m",
-        "\x1b[31mKeyError\x1b[39m                                  Traceback (most recent call last)",
-        "\x1b[36mCell\x1b[39m\x1b[36m \x1b[39m\x1b[32mIn[4]\x1b[39m\x1b[32m, line 2\x1b[39m\n"
-        "\x1b[32m      1\x1b[39m scaled = frame.copy()\n"
-        "\x1b[32m----> \x1b[39m\x1b[32m2\x1b[39m scaled[\x1b[33m'x'\x1b[39m] = "
-        "\x1b[43mframe\x1b[49m\x1b[43m[\x1b[38;5;28;43m'flipper_length'\x1b[39;43m]\x1b[49m",
-        "\x1b[31mKeyError\x1b[39m: 'flipper_length'",
-    ),
-)
 
 
 # ---------------------------------------------------------------- cells and replays
@@ -243,11 +162,6 @@ def _replayed(name: str, sample: Sample) -> ReplayedCell:
     )
 
 
-def differing(what: str, recorded: int | None = 0, replayed: int | None = 0) -> OutputDifference:
-    """Return a difference; by default of the first output."""
-    return OutputDifference(what=what, recorded=recorded, replayed=replayed)
-
-
 PENGUINS: dict[str, Sample] = {
     "import": Sample(
         source="import numpy as np\nimport pandas as pd\nfrom sklearn import ensemble",
@@ -301,8 +215,11 @@ PENGUINS: dict[str, Sample] = {
         recorded=(printed("accuracy   0.9701\nrecall     0.9683\nf1         0.9690\n"),),
         replayed=(printed("accuracy   0.9552\nrecall     0.9541\nf1         0.9690\n"),),
         status="different",
-        reasons=("the text differs in line 1", "a random number generator had no seed"),
-        differences=(differing("the text differs in lines 1 and 2"),),
+        reasons=(
+            "stdout differs in lines 1 and 2",
+            "this was to be expected: a random number generator had no seed",
+        ),
+        differences=(differing("stdout differs in lines 1 and 2"),),
     ),
     "plot deeper": Sample(
         after="fit deeper",
@@ -456,10 +373,7 @@ def hostile_replay() -> Replay:
 
 
 def many_replay(versions: int = 500, cells: int = 10, *, bad: int = 7) -> Replay:
-    """Return a replay of very many versions, every seventh of which is not reproduced.
-
-    They branch off one another like those of a notebook that is worked on.
-    """
+    """Return a replay of very many versions, some of which are not reproduced."""
     statuses: Sequence[ReplayStatus] = ("different", "failed", "close")
     samples: dict[str, Sample] = {}
     ends: dict[str, str] = {}

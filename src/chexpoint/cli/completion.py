@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SHELLS = ("bash", "fish", "zsh")
-FILE_WORDS = ("FILE", "DIR", "PATH", "PACKAGE")
+FILE_WORDS = ("FILE", "DIR", "PATH", "PACKAGE", "OUT")
 """Placeholders in help texts that stand for a path."""
 
 
@@ -168,7 +168,7 @@ fi
 
 
 def _argument(action: argparse.Action) -> Argument:
-    choices = tuple(str(choice) for choice in action.choices or ())
+    choices = _choices(action)
     placeholder = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     takes_value = action.nargs != 0
     return Argument(
@@ -178,6 +178,15 @@ def _argument(action: argparse.Action) -> Argument:
         takes_value=takes_value,
         is_path=takes_value and not choices and placeholder.startswith(FILE_WORDS),
     )
+
+
+def _choices(action: argparse.Action) -> tuple[str, ...]:
+    if action.dest == "planner":
+        # No choices of the parser itself: they take long to load.
+        from chexpoint.plan import PLANNERS
+
+        return tuple(PLANNERS)
+    return tuple(str(choice) for choice in action.choices or ())
 
 
 def _bash_case(verb: Verb) -> str:

@@ -15,10 +15,13 @@ from chexpoint.cli.diff import DiffCommand
 from chexpoint.cli.doctor import DoctorCommand
 from chexpoint.cli.install import InstallCommand
 from chexpoint.cli.log import LogCommand
+from chexpoint.cli.package import PackageCommand
 from chexpoint.cli.plan import PlanCommand
 from chexpoint.cli.record import RecordCommand
+from chexpoint.cli.replay import ReplayCommand
 from chexpoint.cli.show import ShowCommand
 from chexpoint.cli.tree import TreeCommand
+from chexpoint.cli.unpack import UnpackCommand
 from chexpoint.cli.versions import VersionsCommand
 from chexpoint.errors import ChexError, InvalidValue, suggestion
 
@@ -42,10 +45,13 @@ def all_commands() -> list[Command]:
         DoctorCommand(),
         InstallCommand(),
         LogCommand(),
+        PackageCommand(),
         PlanCommand(),
         RecordCommand(),
+        ReplayCommand(),
         ShowCommand(),
         TreeCommand(),
+        UnpackCommand(),
         VersionsCommand(),
     ]
 

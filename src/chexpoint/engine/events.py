@@ -79,6 +79,7 @@ class Ask:
         "record",
         "recording",
         "reuse",
+        "start",
     ]
     args: Mapping[str, Any] = field(default_factory=dict)
     from_cell: bool = False
@@ -383,6 +384,13 @@ class TellRecording:
 
 
 @dataclass(frozen=True, slots=True)
+class StartProgram:
+    """Start our own command line for the running cell, and answer with where it is."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
 class AllowHints:
     """Let cells be reused in spite of these kinds of hints."""
 
@@ -535,6 +543,7 @@ Instruction = (
     | BeginVersion
     | Pause
     | TellRecording
+    | StartProgram
     | AllowHints
     | CheckFiles
     | Fork

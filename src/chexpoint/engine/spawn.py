@@ -1,4 +1,4 @@
-"""Starts worker processes.
+"""Starts worker processes, and our own command line for a cell that asks for it.
 
 Imports next to nothing: the kernel starts its first worker through this module
 before it loads anything else, and the two then load side by side.
@@ -53,3 +53,45 @@ class Spawner:
             env = {"PYTHONHASHSEED": "0", **os.environ}
             pid = os.posix_spawn(sys.executable, [*argv, *self._argv], env, file_actions=actions)
         return pid, mine
+
+
+PROGRAM_VERBS = ("replay", "package")
+"""What the command line may be started for."""
+
+
+class Program:
+    """The command line of CHEX at work for a cell.
+
+    A process that a worker starts is audited with it, and cannot audit others: this one is started
+    by the supervisor.  It has a process group of its own, because an interrupt of the cell is not
+    for it, and its standard output and error are the files ``out`` and ``err`` of ``folder``.
+    """
+
+    def __init__(self, verb: str, words: list[str]) -> None:
+        import tempfile
+
+        if verb not in PROGRAM_VERBS:
+            raise ValueError(f"chex {verb} cannot be started by a cell")
+        self.folder = tempfile.mkdtemp(prefix="chex-program-")
+        # Not -m alone: it would look for modules in the user's folder first.
+        argv = [sys.executable, "-P", "-m", "chexpoint", verb, *words]
+        writing = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        actions: list[tuple[int, int, str, int, int]] = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, os.path.join(self.folder, "out"), writing, 0o600),
+            (os.POSIX_SPAWN_OPEN, 2, os.path.join(self.folder, "err"), writing, 0o600),
+        ]
+        self.pid = os.posix_spawn(
+            sys.executable, argv, dict(os.environ), file_actions=actions, setpgroup=0
+        )
+        self.has_ended = False
+        """To be set by whoever reaps it."""
+
+    def end(self) -> None:
+        """Ask it to end, if it has not, and take away what it has written."""
+        import shutil
+        import signal
+
+        if not self.has_ended:
+            os.kill(self.pid, signal.SIGTERM)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -68,6 +68,8 @@ class EngineState(Follower):
         self._audit_note = ""
         self._root_due = False
         self._interrupt_cpu_s = 0.0
+        self._waits = False
+        """Whether the running cell waits for a program, which is no sign that it hangs."""
 
     # ------------------------------------------------------------ entry points
 
@@ -243,7 +245,7 @@ class EngineState(Follower):
         else:
             self.queue.append(request)
 
-    def _asked(self, ask: Ask) -> None:  # noqa: C901 - a table
+    def _asked(self, ask: Ask) -> None:  # noqa: C901, PLR0912 - a table
         try:
             match ask.op:
                 case "status":
@@ -252,6 +254,8 @@ class EngineState(Follower):
                     self._do(ev.TellLineage(ask, self.time.place))  # up to the cell before
                 case "recording":
                     self._do(ev.TellRecording(ask))
+                case "start":
+                    self._start_program(ask)
                 case "reuse":
                     self.reuse, self.allowed = ask.args["on"], tuple(ask.args["allow"])
                     self._do(ev.AllowHints(self.allowed), ev.Answer(ask, self.reuse))
@@ -276,6 +280,13 @@ class EngineState(Follower):
                     self._enqueue(ask)
         except Exception as error:
             self._do(ev.Answer(ask, error=error))
+
+    def _start_program(self, ask: Ask) -> None:
+        if isinstance(self.doing, Running) and self.doing.request.kind == "again":
+            self._do(ev.Answer(ask))  # what it was for was done when the cell ran first
+        else:
+            self._waits = ask.from_cell
+            self._do(ev.StartProgram(ask))
 
     def _check_ask(self, ask: Ask) -> None:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
@@ -318,7 +329,7 @@ class EngineState(Follower):
             return
         request, step = self.doing.request, self.doing.step
         self.doing = Idle()
-        self._async_cell = False
+        self._async_cell = self._waits = False
         self._do(ev.ClearTimer("interrupt"))
         if request.kind == "again" and step is not None:
             self._passed(step, event)
@@ -344,7 +355,8 @@ class EngineState(Follower):
             self.queue.appendleft(ev.Ask(token=-1, op="checkpoint", automatic=True))
 
     def _interrupted(self, cpu_s: Seconds) -> None:
-        if isinstance(self.doing, Running) and self._restored_from is not None:
+        is_restored = isinstance(self.doing, Running) and self._restored_from is not None
+        if is_restored and not self._waits:
             self._interrupt_cpu_s = cpu_s
             self._do(ev.SetTimer("interrupt", _HANG_S))
 
@@ -384,7 +396,7 @@ class EngineState(Follower):
         """Fail whatever the lost worker was doing and bring another to life."""
         self.worker_alive, self.worker_pid = False, 0
         was, self.doing = self.doing, Idle()
-        self._async_cell = False
+        self._async_cell = self._waits = False
         target = self.held.nearest_good(self.head)
         if target is None:
             back = "The state is lost: a fresh interpreter is starting."

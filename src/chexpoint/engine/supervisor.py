@@ -28,10 +28,11 @@ from chexpoint.engine.memory import available_bytes
 from chexpoint.engine.message import message_id
 from chexpoint.engine.meter import Meter
 from chexpoint.engine.recording import Recording, strayed
-from chexpoint.engine.spawn import Spawner
+from chexpoint.engine.spawn import Program, Spawner
 from chexpoint.engine.speaker import Speaker
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.errors import EngineError
 from chexpoint.lineage import Step
 from chexpoint.model import CheckpointId, hazard_from_json, to_json
 
@@ -63,6 +64,7 @@ class Supervisor:
         self._state = state
         self._spawner = spawner
         self._worker: LiveWorker | None = None
+        self._program: Program | None = None
         self._controls: dict[CheckpointId, Link] = {}
         self._frozen_pids: dict[CheckpointId, int] = {}
         self._thawing: _Thawing | None = None
@@ -367,6 +369,8 @@ class Supervisor:
             for checkpoint, frozen in list(self._frozen_pids.items()):
                 if frozen == pid:
                     del self._frozen_pids[checkpoint]
+            if self._program is not None and pid == self._program.pid:
+                self._program.has_ended = True
             if pid == self._pid:
                 self._worker_is_gone(status)
 
@@ -442,6 +446,8 @@ class Supervisor:
                 self._wake()
             case ev.TellRecording(ask):
                 self._answer(ev.Answer(ask, self._recording.status()))
+            case ev.StartProgram(ask):
+                self._answer(self._start_program(ask))
             case ev.Recall(_, step):
                 self._speaker.obey(instruction)
                 self._recording.recalled(step)
@@ -456,6 +462,19 @@ class Supervisor:
             self._handle(ev.WorkerGone(error.strerror or str(error)))
             return
         self._worker = LiveWorker(pid, Link(sock))
+
+    def _start_program(self, ask: ev.Ask) -> ev.Answer:
+        self._end_program()
+        try:
+            program = self._program = Program(ask.args["verb"], ask.args["words"])
+        except (OSError, ValueError) as error:
+            return ev.Answer(ask, error=EngineError(f"chex could not be started: {error}"))
+        return ev.Answer(ask, {"pid": program.pid, "folder": program.folder})
+
+    def _end_program(self) -> None:
+        program, self._program = self._program, None
+        if program is not None:
+            program.end()
 
     def _welcome(self, step: Step) -> None:
         event, fds = self._newcomer
@@ -507,6 +526,7 @@ class Supervisor:
             self._leave_worker()
 
     def _leave_worker(self) -> None:
+        self._end_program()  # the cell that it was for is gone
         if self._worker is not None:
             self._worker.close()
             self._worker = None

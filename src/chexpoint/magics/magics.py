@@ -16,6 +16,7 @@ from chexpoint.errors import ChexError, InvalidValue
 from chexpoint.magics.engine_access import EngineAccess
 from chexpoint.magics.lineage_view import LineageView
 from chexpoint.magics.looking_magics import LookingMagics
+from chexpoint.magics.replay_magics import ReplayMagics
 from chexpoint.magics.status_view import StatusView
 from chexpoint.magics.version_magics import VersionMagics
 from chexpoint.model import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _CHECKPOINTS = r"^%?chex_(restore|evict)\b"
-_VERSIONS = r"^%%?chex_(checkout|log|diff|record)\b"
+_VERSIONS = r"^%%?chex_(checkout|log|diff|record|replay|package)\b"
 
 
 @magics_class
@@ -200,8 +201,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     elif strip_header not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(strip_header)
     checkpoints, versions = ChexMagics(shell), VersionMagics(shell, plain)
-    looking = LookingMagics(shell)
-    for magics in (checkpoints, versions, looking):
+    looking, replays = LookingMagics(shell), ReplayMagics(shell, plain)
+    for magics in (checkpoints, versions, looking, replays):
         shell.register_magics(magics)
     shell.set_hook("complete_command", checkpoints.complete_checkpoint, re_key=_CHECKPOINTS)
     shell.set_hook("complete_command", looking.complete_version, re_key=_VERSIONS)

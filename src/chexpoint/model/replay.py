@@ -77,6 +77,8 @@ class Recording:
     """One for each node of the tree."""
     title: str = ""
     """What to call it in a report: the name of the project."""
+    folder: str = ""
+    """The absolute path of the project where it was recorded, if outputs may show it."""
     extra_files: Mapping[str, Digest] = field(default_factory=dict)
     """Files that no cell has read, but that were seen when a folder was listed.
 

@@ -101,9 +101,10 @@ def recording_of(project: Project, labels: Sequence[str] | None = None) -> Recor
         tree=ExecutionTree((node for node in whole.nodes.values() if node.id in on_path), paths),
         cells=recorded,
         title=project.folder.name,
+        folder=str(project.folder),
         extra_files=listed.files,
         listings=listed.names,
-        folders=tuple(listed.folders),
+        folders=tuple(dict.fromkeys(listed.folders)),
         notes=(*notes, *listed.notes),
     )
 
@@ -208,7 +209,7 @@ def _listed(project: Project, lineages: Iterable[CellLineage]) -> _Listed:
 def _entries(path: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(path or os.devnull) as entries:
-            return list(entries)
+            return [entry for entry in entries if entry.name not in _SKIPPED]
     except OSError:
         return []
 
@@ -220,8 +221,7 @@ def _add_entries(
     for entry in entries:
         inner = f"{name}/{entry.name}"
         if entry.is_dir():
-            if entry.name not in _SKIPPED:
-                found.folders.append(inner)
+            found.folders.append(inner)
         elif entry.is_file() and inner not in found.files:
             found.files[inner] = _kept_digest(project, Path(entry.path))
 

@@ -12,8 +12,9 @@ from chexpoint.replay.compare_screen import shown_lines
 from chexpoint.replay.compare_volatile import is_fleeting, without_volatile
 from chexpoint.replay.tolerance import Tolerance
 
-LARGEST_TEXT = 32 * 2**20
+LARGEST_TEXT = 16 * 2**20
 """Characters; longer texts are the same or different, and not looked at in detail."""
+_MOST_DETAIL = 4 * 2**20  # characters of lines that differ, and have to be looked at
 
 
 def compare_texts(recorded: str, replayed: str, tolerance: Tolerance) -> Finding:
@@ -28,12 +29,16 @@ def compare_texts(recorded: str, replayed: str, tolerance: Tolerance) -> Finding
         size = format_size(longest)
         return Finding("different", f"differs, and is too long ({size}) to be compared by line")
     close: Finding | None = None
+    effort = 0
     lines = zip_longest(lasting_lines(recorded), lasting_lines(replayed))
     for number, (old, new) in enumerate(lines, start=1):
         if old == new:
             continue
         if old is None or new is None:
             return _missing_line(number, old, new)
+        effort += max(len(old), len(new))
+        if effort > _MOST_DETAIL:
+            return Finding("different", f"differs in too many lines, up to line {number}")
         nearness = _nearness(old, new, tolerance)
         if not nearness:
             return Finding("different", f"differs in line {number}: {change(old, new)}")

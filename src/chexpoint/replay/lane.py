@@ -39,6 +39,7 @@ from chexpoint.replay.checking import Checker
 from chexpoint.replay.course import Course
 from chexpoint.replay.files import FileSource, lay_out, make_ready, missing_file
 from chexpoint.replay.scratch import FolderState, Scratch
+from chexpoint.replay.tolerance import Tolerance
 
 # A cell that ends its process is given so many chances: it may not have been its fault.
 _MOST_ATTEMPTS = 2
@@ -90,11 +91,11 @@ class Lane:
         number: int,
         recording: Recording,
         files: FileSource,
-        checker: Checker,
         *,
         base: Path,
         budget_bytes: Bytes,
         timeout_s: Seconds | None,
+        tolerance: Tolerance,
         seconds_left: Callable[[], Seconds | None],
         watcher: Watcher,
     ) -> None:
@@ -102,12 +103,13 @@ class Lane:
         self.is_interrupted = False
         self._recording = recording
         self._files = files
-        self._checker = checker
         self._budget_bytes = budget_bytes
         self._timeout_s = timeout_s
         self._seconds_left = seconds_left
         self._watcher = watcher
         self._scratch = Scratch(base)
+        folders = (*tolerance.folders, recording.folder, str(self._scratch.folder))
+        self._checker = Checker(files, replace(tolerance, folders=folders))
         lay_out(recording, files, self._scratch)
         self._folders: dict[NodeId | None, FolderState] = {None: self._scratch.state()}
         self._checkpoints: dict[NodeId, CheckpointId] = {}

@@ -31,7 +31,6 @@ from chexpoint.model import (
     StepCosts,
 )
 from chexpoint.plan import check_schedule, judge_plan, plan
-from chexpoint.replay.checking import Checker
 from chexpoint.replay.course import Course
 from chexpoint.replay.files import FileSource, missing_file
 from chexpoint.replay.lane import Lane
@@ -104,7 +103,7 @@ class Replayer:
         self._workers = workers
         self._within_s = within_s
         self._timeout_s = timeout_s
-        self._checker = Checker(files, tolerance or Tolerance())
+        self._tolerance = tolerance or Tolerance()
         self._log = ReplayLog(log, recording)
         self._scratch = scratch
         self._watch = watch
@@ -228,10 +227,10 @@ class Replayer:
             number,
             self._recording,
             self._files,
-            self._checker,
             base=folder,
             budget_bytes=int(self._budget),
             timeout_s=self._timeout_s,
+            tolerance=self._tolerance,
             seconds_left=self._seconds_left,
             watcher=ledger,
         )

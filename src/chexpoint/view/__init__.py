@@ -1,4 +1,4 @@
-"""How trees, versions, logs, differences and plans look: text, SVG and HTML from model values.
+"""How trees, versions, differences, plans and replays look: text, SVG, HTML of model values.
 
 Pure functions, no I/O.  Pictures and pages need nothing but themselves, and can be read in light
 and dark themes.
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from chexpoint.view.outputs import OutputChange
     from chexpoint.view.plan_lines import PlanRow, comparison_text, plan_text, schedule_text
     from chexpoint.view.plan_picture import PLAN_START, plan_svg, schedule_svg
+    from chexpoint.view.replay_data import replay_json
+    from chexpoint.view.replay_lines import replay_text
+    from chexpoint.view.replay_notebooks import recorded_notebook, replay_notebook
+    from chexpoint.view.replay_report import replay_page
+    from chexpoint.view.replay_suites import replay_junit
+    from chexpoint.view.replay_table import replay_html
     from chexpoint.view.style import PAGE_START, html_page
     from chexpoint.view.tree_lines import tree_text
     from chexpoint.view.tree_page import tree_html
@@ -46,6 +52,12 @@ _HOME = {
     "outputs": ("OutputChange",),
     "plan_lines": ("PlanRow", "comparison_text", "plan_text", "schedule_text"),
     "plan_picture": ("PLAN_START", "plan_svg", "schedule_svg"),
+    "replay_data": ("replay_json",),
+    "replay_lines": ("replay_text",),
+    "replay_notebooks": ("recorded_notebook", "replay_notebook"),
+    "replay_report": ("replay_page",),
+    "replay_suites": ("replay_junit",),
+    "replay_table": ("replay_html",),
     "style": ("PAGE_START", "html_page"),
     "tree_lines": ("tree_text",),
     "tree_page": ("tree_html",),
@@ -84,6 +96,13 @@ __all__ = [
     "log_text",
     "plan_svg",
     "plan_text",
+    "recorded_notebook",
+    "replay_html",
+    "replay_json",
+    "replay_junit",
+    "replay_notebook",
+    "replay_page",
+    "replay_text",
     "schedule_svg",
     "schedule_text",
     "tree_html",

@@ -1,152 +1,205 @@
-"""``chex demo`` judges what it sees, and fails when it should."""
+"""``chex demo`` runs the studies that can run, judges what it sees, and fails when it should."""
 
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ipykernel.kernelspec import write_kernel_spec
 
 from chexpoint.cli import main
-from chexpoint.cli.demo import kind_of, render_result, render_run, summarize
-from chexpoint.cli.notebook import CellRun, NotebookCell, code_cells, open_kernel
-from chexpoint.cli.resources import bundled
-from chexpoint.errors import ChexError
+from chexpoint.cli.demo import (
+    QUICK_STUDY,
+    QUICK_VERSIONS,
+    STUDIES,
+    Outcome,
+    Study,
+    demo_json,
+    lacking_line,
+    summary_lines,
+)
+from chexpoint.model import ReplayStatus
+from tests.support.replays import Sample, build
+
+# ---------------------------------------------------------------- what came of it
 
 
-def cell(source: str, *tags: str) -> NotebookCell:
-    """Return a cell whose id is its source."""
-    return NotebookCell(id=source, source=source, tags=frozenset(tags))
+def outcome(status: ReplayStatus = "same", *, is_recorded: bool = True) -> Outcome:
+    """Return what came of two versions that share a cell; the last cell of one has a status."""
+    replay = build(
+        {
+            "load": Sample(source="load()", seconds=1.0),
+            "fit": Sample(source="fit()", after="load", seconds=1.0),
+            "tune": Sample(source="tune()", after="load", seconds=1.0, status=status),
+        },
+        {"v1": "fit", "v2": "tune"},
+    )
+    return Outcome(
+        study="tiny",
+        recorded_seconds=4.0,
+        is_recorded=is_recorded,
+        replay=replace(replay, seconds=3.0),
+    )
 
 
-def ran(source: str, text: str = "", *tags: str, seconds: float = 0.01) -> CellRun:
-    """Return a cell that ran."""
-    return CellRun(cell=cell(source, *tags), status="ok", text=text, seconds=seconds)
-
-
-def story(*after: str) -> list[CellRun]:
-    """Return a run in which the cell shows ``1`` at first, and then what each restore gives."""
-    runs = [
-        ran("x = slow()", seconds=3.0),
-        ran("%chex_checkpoint a"),
-        ran("show(x)", "1", "same"),
-    ]
-    for text in after:
-        runs += [ran("%chex_restore a"), ran("show(x)", text, "same")]
-    return runs
-
-
-def test_restores_that_give_the_same_state_are_summarized() -> None:
-    result = summarize(story("1", "1"))
-    assert result.seconds("restore") == (0.01, 0.01)
-    assert result.seconds("checkpoint") == (0.01,)
-    assert result.to_json()["compute_seconds"] == pytest.approx(3.03)
-    assert any("3.0 s" in line for line in render_result(result))
-
-
-@pytest.mark.parametrize("after", [("2",), ("1", "2"), ("",)])
-def test_a_wrong_state_is_an_error(after: tuple[str, ...]) -> None:
-    with pytest.raises(ChexError, match="the restored state is wrong"):
-        summarize(story(*after))
-
-
-def test_a_restore_that_is_not_looked_at_is_an_error() -> None:
-    with pytest.raises(ChexError, match="did not show a state"):
-        summarize(story("1")[:-1])
-    with pytest.raises(ChexError, match="did not show a state"):
-        summarize([])
+def test_the_summary_has_a_line_for_each_study() -> None:
+    lines = summary_lines([outcome(), outcome("different"), outcome(is_recorded=False)])
+    assert " ".join(lines[1].split()) == "tiny 2 4.0 s 3.0 s 25 % 3 of 4 reproduced"
+    assert lines[2].endswith("not reproduced")
+    assert lines[3].endswith("a cell failed")
+    assert len({line.index("tiny") for line in lines[1:]}) == 1
 
 
 @pytest.mark.parametrize(
-    ("source", "kind"),
+    ("found", "is_good"),
     [
-        ("x = 1", "compute"),
-        ("%chex_checkpoint a", "checkpoint"),
-        ("%chex_restore a", "restore"),
-        ("%chex_status", "status"),
+        (outcome(), True),
+        (outcome("close"), True),
+        (outcome("different"), False),
+        (outcome("failed"), False),
+        (outcome(is_recorded=False), False),
     ],
 )
-def test_kinds_of_cells(source: str, kind: str) -> None:
-    assert kind_of(cell(source)) == kind
+def test_only_what_was_recorded_and_is_reproduced_is_good(found: Outcome, is_good: bool) -> None:
+    data = demo_json([outcome(), found], {})
+    assert data["reproduced"] is is_good
+    assert [study["reproduced"] for study in data["studies"]] == [True, is_good]
 
 
-def test_a_cell_is_shown_in_one_line() -> None:
-    line = render_run(ran("import x\n" + "y = " + "1 + " * 50 + "1", seconds=0.5)).plain
-    assert "\n" not in line
-    assert "..." in line
-    assert "500 ms" in line
+def test_json_tells_the_saving_and_what_is_lacking() -> None:
+    data = demo_json([outcome()], {"other": ("scipy",)})
+    assert json.loads(json.dumps(data)) == data
+    (study,) = data["studies"]
+    assert (study["study"], study["one_by_one_seconds"], study["saved"]) == ("tiny", 4.0, 0.25)
+    assert (study["replay"]["computed_cells"], study["replay"]["cells_in_versions"]) == (3, 4)
+    assert data["lacking"] == {"other": ["scipy"]}
 
 
-def test_what_tells_states_apart_is_shown() -> None:
-    assert "-> 42" in render_run(ran("show(x)", "42\n", "same")).plain
-    assert "42" not in render_run(ran("show(x)", "42\n")).plain
+# ---------------------------------------------------------------- studies
 
 
-def test_the_bundled_notebook_tells_the_story() -> None:
-    cells = code_cells(bundled("notebooks") / "01_first_steps.ipynb")
-    kinds = [kind_of(cell) for cell in cells]
-    assert kinds.count("restore") + 1 == len([cell for cell in cells if "same" in cell.tags])
-    assert kinds.index("checkpoint") < kinds.index("restore")
+def test_bundled_studies_lack_nothing_here() -> None:
+    studies = [Study.bundled(name) for name in STUDIES]
+    assert [study.lacks() for study in studies] == [()] * len(studies)
+    assert (
+        Study.bundled(QUICK_STUDY, most=QUICK_VERSIONS).versions
+        == studies[STUDIES.index(QUICK_STUDY)].versions[:QUICK_VERSIONS]
+    )
 
 
-def stock_spec(folder: Path) -> Path:
-    """Write the spec of the stock kernel where that of CHEX is expected."""
-    return Path(write_kernel_spec(folder))
+Bundle = Callable[..., Path]
 
 
-def broken_spec(folder: Path) -> Path:
-    """Write a spec whose kernel ends at once."""
-    folder.mkdir(parents=True)
-    argv = [sys.executable, "-c", "raise SystemExit('no fork today')", "{connection_file}"]
-    spec = {"argv": argv, "display_name": "broken", "language": "python"}
-    (folder / "kernel.json").write_text(json.dumps(spec))
-    return folder
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
+    """Return what makes a study out of sources: a version for each, with one cell."""
+    monkeypatch.setattr("chexpoint.cli.demo.bundled", lambda _: tmp_path / "notebooks")
+
+    def make(study: str, *sources: str) -> Path:
+        folder = tmp_path / "notebooks" / study
+        folder.mkdir(parents=True)
+        for number, source in enumerate(sources, start=1):
+            cell: dict[str, object] = {
+                "cell_type": "code",
+                "id": "only",
+                "source": source,
+                "metadata": {},
+                "outputs": [],
+                "execution_count": None,
+            }
+            content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+            (folder / f"v{number}_x.ipynb").write_text(json.dumps(content), encoding="utf-8")
+        return folder
+
+    return make
 
 
-@pytest.mark.slow
-def test_a_runner_collects_what_a_cell_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_copy_has_the_data_and_not_what_runs_have_left(bundle: Bundle, tmp_path: Path) -> None:
+    folder = bundle("epidemic", "x = 1")
+    for name in ("data.json", "results_x.csv", ".hidden"):
+        (folder / name).touch()
+    (folder / ".chex").mkdir()
+    (folder / "data.json").chmod(0o444)
+    copy = tmp_path / "copy"
+    Study.bundled("epidemic").copy_to(copy)
+    assert {path.name for path in copy.iterdir()} == {"v1_x.ipynb", "data.json"}
+    assert (copy / "data.json").stat().st_mode & 0o200
+
+
+def test_modules_that_are_not_installed_are_found_in_the_code(bundle: Bundle) -> None:
+    bundle("digits", "import json\nfrom no_such.module import x", "def f():\n    import other")
+    assert Study.bundled("digits").lacks() == ("no_such",)
+    bundle("relief", "%env A=1\nimport not_there")
+    lacking = {name: Study.bundled(name).lacks() for name in ("digits", "relief")}
+    assert lacking_line(lacking) == (
+        "digits and relief cannot run without no_such and not_there: pip install 'chexpoint[demo]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["digit"], "no study 'digit'. Did you mean digits?"),
+        (["digits"], "digits cannot run without no_such: pip install 'chexpoint[demo]'"),
+        (["epidemic", "digits"], "digits cannot run without no_such"),
+    ],
+)
+def test_a_study_that_cannot_run_is_one_line(
+    bundle: Bundle, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("chexpoint.cli.notebook.write_spec", stock_spec)
-    with open_kernel(tmp_path) as kernel:
-        shown = kernel.run(cell("print('a'); 'b'"))
-        assert (shown.status, shown.text) == ("ok", "a\n'b'")
-        failed = kernel.run(cell("1 / 0"))
-        assert (failed.status, failed.text) == ("error", "ZeroDivisionError: division by zero")
-        assert kernel.run(cell("import os; os.getcwd()")).text == repr(str(tmp_path / "work"))
-        with pytest.raises(ChexError, match="did not end in time"):
-            kernel.run(cell("import time; time.sleep(60)"), timeout_s=0.1)
-
-
-@pytest.mark.slow
-def test_a_kernel_that_dies_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chexpoint.cli.notebook.write_spec", stock_spec)
-    with (
-        open_kernel(tmp_path) as kernel,
-        pytest.raises(ChexError, match="the kernel died in cell"),
-    ):
-        kernel.run(cell("import os; os._exit(3)"))
-
-
-@pytest.mark.slow
-def test_a_kernel_that_does_not_start_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("chexpoint.cli.notebook.write_spec", broken_spec)
-    assert main(["demo"]) == 1
-    assert capsys.readouterr().err == "chex: the CHEX kernel did not start: no fork today\n"
-
-
-@pytest.mark.slow
-def test_a_failing_cell_fails_the_demo(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # The stock kernel knows no magic of ours.
-    monkeypatch.setattr("chexpoint.cli.notebook.write_spec", stock_spec)
-    assert main(["demo", "--json"]) == 1
+    bundle("digits", "import no_such")
+    bundle("epidemic", "x = 1")
+    assert main(["demo", *words]) != 0
     captured = capsys.readouterr()
     assert captured.out == ""
+    assert captured.err.startswith(f"chex: {said}")
     assert captured.err.count("\n") == 1
-    assert "cell 'checkpoint' of 01_first_steps.ipynb failed" in captured.err
+
+
+def test_nothing_that_is_there_is_replaced(
+    bundle: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle("epidemic", "x = 1")
+    (tmp_path / "out" / "epidemic").mkdir(parents=True)
+    assert main(["demo", "epidemic", "--keep", str(tmp_path / "out")]) != 0
+    assert "epidemic exists: name another folder" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(["demo", "epidemic", "--keep", str(tmp_path / "file" / "out")]) != 0
+    assert "cannot make the folder" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- with an engine
+
+
+@pytest.mark.slow
+def test_studies_that_can_run_do_and_the_others_are_named(
+    bundle: Bundle, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle("digits", "import no_such")
+    bundle("epidemic", "x = 1; print(x)", "x = 2; print(x)")
+    bundle("relief", "import no_such")
+    assert main(["demo"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "chex: digits and relief cannot run without no_such: pip install 'chexpoint[demo]'\n"
+    )
+    assert "○    fresh interpreter\n" in captured.out
+    assert "v2_x  same" in captured.out
+    last = captured.out.splitlines()[-1]
+    assert last.startswith("epidemic")
+    assert last.endswith("2 of 2  reproduced")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [("import os\nprint(os.urandom(8))", "not reproduced"), ("1 / 0", "a cell failed")],
+)
+def test_what_is_not_reproduced_fails_the_demo(
+    bundle: Bundle, source: str, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle("epidemic", "x = 1", source)
+    assert main(["demo", "--quick"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"  {verdict}")

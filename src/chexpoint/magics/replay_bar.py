@@ -1,0 +1,69 @@
+"""How far a replay has got, as a notebook shows it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from chexpoint.model import ReplayProgress, format_seconds, format_size
+
+
+class ReplayBar:
+    """A bar for all cells, and one below it for the version that each worker is at."""
+
+    def __init__(self) -> None:
+        self._last: ReplayProgress | None = None
+        self._at: dict[int, ReplayProgress] = {}
+        self._notes: list[str] = []
+
+    def take(self, progress: ReplayProgress) -> None:
+        """Take one thing that has happened."""
+        self._last = progress
+        if progress.kind == "cell":
+            self._at[progress.worker] = progress
+        elif progress.kind == "version":
+            label = progress.version
+            self._at = {n: each for n, each in self._at.items() if each.version != label}
+        elif progress.kind == "note":
+            self._notes.append(progress.text)
+
+    def _whole(self) -> str:
+        last = self._last
+        if last is None:
+            return "starting"
+        parts = [
+            f"{last.computed} of {last.to_compute} cells",
+            f"{last.versions_done} of {last.versions} versions",
+        ]
+        if last.seconds_left is not None:
+            parts.append(f"{format_seconds(last.seconds_left)} left")
+        if last.saved:
+            parts.append(f"{last.saved} cells saved")
+        if last.held_bytes:
+            parts.append(f"{format_size(last.held_bytes)} held")
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        at = [f"{each.version} {each.cell}/{each.cells}" for each in self._at.values()]
+        return "\n".join([f"CHEX: replaying: {'; '.join([self._whole(), *at])}", *self._notes])
+
+    def _repr_html_(self) -> str:
+        last = self._last
+        rows = [("replay", last.computed if last else 0, last.to_compute if last else 0)]
+        rows += [(each.version, each.cell, each.cells) for _, each in sorted(self._at.items())]
+        texts = [self._whole(), *(f"{done} of {total} cells" for _, done, total in rows[1:])]
+        body = "".join(
+            f"<tr>{_cell(escape(name))}{_cell(_bar(name, done, total))}{_cell(escape(text))}</tr>"
+            for (name, done, total), text in zip(rows, texts, strict=True)
+        )
+        notes = "".join(f"<div>{escape(note)}</div>" for note in self._notes)
+        return f"<div><table>{body}</table>{notes}</div>"
+
+
+def _cell(html: str) -> str:
+    return f"<td style='text-align:left'>{html}</td>"
+
+
+def _bar(name: str, done: int, total: int) -> str:
+    # Without a value it shows that something is going on.
+    value = f" value='{min(done, total)}' max='{total}'" if total else ""
+    return f"<progress aria-label='{escape(name)}'{value} style='width:14em'></progress>"
