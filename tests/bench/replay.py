@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -236,6 +237,53 @@ def _checked(found: list[Row], texts: dict[str, str]) -> Row:
     }
 
 
+# ---------------------------------------------------------------- packages
+
+
+def package(quick: bool) -> Row:
+    """How large lineage and tree are in a package, and how long packing and opening take."""
+    found: Row = {"bar": {"lineage_bytes_a_cell": LINEAGE_BAR}, "studies": {}}
+    for study in studies():
+        with scratch() as folder:
+            found["studies"][study.name] = _packed(record_study(study, folder), 1 if quick else 3)
+    found["is_met"] = all(
+        row["lineage_bytes_a_cell"] <= LINEAGE_BAR and row["is_reproducible"]
+        for row in found["studies"].values()
+    )
+    return found
+
+
+def _packed(recorded: Recorded, rounds: int) -> Row:
+    from chexpoint.package import open_package
+    from chexpoint.project.packing import pack
+
+    outs = [recorded.project.folder / f"out-{number}.chex" for number in range(rounds + 1)]
+    writing, opening = [], []
+    for out in outs:
+        started = time.perf_counter()
+        summary = pack(recorded.project, None, out)
+        writing.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        open_package(out).close()
+        opening.append(time.perf_counter() - started)
+    with zipfile.ZipFile(outs[0]) as archive:
+        documents = [archive.getinfo(name) for name in ("manifest.json", "lineage.json")]
+    return {
+        "cells": summary.cells,
+        "versions": len(summary.versions),
+        "size_bytes": summary.size_bytes,
+        "files_bytes": summary.files_bytes,
+        "lineage_bytes": summary.lineage_bytes,
+        "lineage_bytes_a_cell": round(summary.lineage_bytes / summary.cells),
+        "unpacked_bytes_a_cell": round(sum(each.file_size for each in documents) / summary.cells),
+        "is_reproducible": len({out.read_bytes() for out in outs}) == 1,
+        "write_s": round(statistics.median(writing), 3),
+        "open_s": round(statistics.median(opening), 3),
+        "notes": list(summary.notes),
+        "load": load(),
+    }
+
+
 # ---------------------------------------------------------------- main
 
 
@@ -258,6 +306,7 @@ def main() -> None:
         "workers": workers,
         "synthetic": synthetic,
         "many": many,
+        "package": package,
     }
     chosen = options.only.split(",") if options.only else list(sections)
     if unknown := set(chosen) - set(sections):
