@@ -34,10 +34,12 @@ def test_every_module_is_in_the_wheel(wheel: zipfile.ZipFile) -> None:
 
 @pytest.mark.parametrize("folder", ["kernel_spec", "notebooks"])
 def test_bundled_files_are_in_the_wheel(wheel: zipfile.ZipFile, folder: str) -> None:
-    files = [path for path in (ROOT / folder).iterdir() if path.is_file()]
+    inner = [path.relative_to(ROOT / folder) for path in (ROOT / folder).rglob("*.*")]
+    # Not what Jupyter leaves behind in hidden folders.
+    files = [path for path in inner if not any(part.startswith(".") for part in path.parts)]
     assert files
     for path in files:
-        assert wheel.read(f"chexpoint/_{folder}/{path.name}") == path.read_bytes()
+        assert wheel.read(f"chexpoint/_{folder}/{path}") == (ROOT / folder / path).read_bytes()
 
 
 def test_kernel_spec_goes_where_jupyter_looks(wheel: zipfile.ZipFile) -> None:

@@ -267,7 +267,7 @@ def _packed(recorded: Recorded, rounds: int) -> Row:
         open_package(out).close()
         opening.append(time.perf_counter() - started)
     with zipfile.ZipFile(outs[0]) as archive:
-        documents = [archive.getinfo(name) for name in ("manifest.json", "lineage.json")]
+        documents = [archive.getinfo(name) for name in ("chex.json", "lineage.json")]
     return {
         "cells": summary.cells,
         "versions": len(summary.versions),

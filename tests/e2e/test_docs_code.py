@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.cli.notebook import NotebookCell, open_kernel
+from tests.support.docs_kernel import NotebookCell, open_kernel
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 

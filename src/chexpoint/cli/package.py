@@ -70,8 +70,8 @@ def summary_lines(name: str, summary: PackageSummary) -> Iterator[str]:
 
     yield (
         f"{name}: {format_size(summary.size_bytes)}, with "
-        f"{_counted(len(summary.versions), 'version')} of {_counted(summary.cells, 'cell')} and "
-        f"{_counted(summary.files, 'input file')} ({format_size(summary.files_bytes)})"
+        f"{counted(len(summary.versions), 'version')} of {counted(summary.cells, 'cell')} and "
+        f"{counted(summary.files, 'input file')} ({format_size(summary.files_bytes)})"
     )
     yield f"  versions: {', '.join(summary.versions)}"
     if summary.left_out:
@@ -80,7 +80,8 @@ def summary_lines(name: str, summary: PackageSummary) -> Iterator[str]:
     yield from (f"  note: {sentence}" for sentence in summary.notes)
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return how many there are, in words that fit."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

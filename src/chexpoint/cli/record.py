@@ -95,7 +95,7 @@ class RecordCommand:
             arguments=tuple(args.arguments),
         )
         try:
-            with _progress(tasks, is_shown=not args.quiet) as watch:
+            with recording_progress(tasks, is_shown=not args.quiet) as watch:
                 record_all(tasks, report, watch, timeout_s=args.timeout)
         except EngineError as error:
             report.fail(str(error))
@@ -212,7 +212,7 @@ def _leave_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.contextmanager
-def _progress(tasks: Sequence[VersionTask], *, is_shown: bool) -> Iterator[Watch]:
+def recording_progress(tasks: Sequence[VersionTask], *, is_shown: bool) -> Iterator[Watch]:
     """Show a bar for all cells and one for those of a version, if there is a terminal."""
     if not is_shown or not tasks or not sys.stderr.isatty():
         yield lambda task, done, total: None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
+from chexpoint.cli.package import counted
 from chexpoint.cli.picture_files import print_text
 from chexpoint.errors import InvalidValue
 
@@ -71,9 +72,10 @@ def _document(package: str, folder: Path, found: Unpacked) -> dict[str, object]:
 
 
 def _lines(package: str, folder: Path, found: Unpacked) -> Iterator[str]:
-    yield f"{folder}: {len(found.files)} input files and {len(found.notebooks)} notebooks"
+    files = counted(len(found.files), "input file")
+    yield f"{folder}: {files} and {counted(len(found.notebooks), 'notebook')}"
     for label, path in found.notebooks.items():
         yield f"  {path.relative_to(folder)}: version {label}, with its recorded outputs"
     yield from (f"  note: {sentence}" for sentence in found.notes)
-    yield f"next: chex replay {package} computes all versions again and compares them;"
+    yield f"next: chex replay {package} computes all versions again and compares them"
     yield f"      pip install -r {found.lock} installs what they need"

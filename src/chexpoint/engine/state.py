@@ -344,7 +344,8 @@ class EngineState(Follower):
         is_run = request.kind in {"execute", "again"}
         if is_run:
             self._cells += 1
-            self._seconds += event.seconds
+            if event.outcome is not None:  # else no time has gone into the state
+                self._seconds += event.seconds
             self._execution_count = event.execution_count
             self._growth_bytes = event.growth_bytes
         asks, self._after_cell = self._after_cell, []

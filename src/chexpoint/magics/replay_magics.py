@@ -144,7 +144,9 @@ class ReplayMagics(Magics):
             status = self._plain.status()
             known = [len(v.path) for v in project.versions() if v.name == status.version]
             return not status.is_on or max([0, *known[-1:]]) >= status.cells
-        if not recording_from_json(self._engine.ask("recording")).is_on:
+        # A cell on the way to a state has nobody who would ever know the lineage before it.
+        is_on = recording_from_json(self._engine.ask("recording")).is_on
+        if not is_on or self._engine.status().is_ahead:
             return True
         last = self._engine.ask("lineage", last=1)
         return not last or lineage_from_json(last[-1]).node in project.tree().nodes

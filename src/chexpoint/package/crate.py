@@ -33,11 +33,37 @@ _DESCRIBED = {
     LOCK: "the packages that the versions need, pinned",
     README: "what is in the package, and how to replay it",
 }
+# A table of our own: those of the system differ from one machine to the next.
 _FORMATS = {
-    ".json": "application/json",
-    ".lock": "text/plain",
-    ".md": "text/markdown",
-    ".ipynb": "application/x-ipynb+json",
+    "csv": "text/csv",
+    "gz": "application/gzip",
+    "h5": "application/x-hdf5",
+    "html": "text/html",
+    "ipynb": "application/x-ipynb+json",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "json": "application/json",
+    "lock": "text/plain",
+    "md": "text/markdown",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "py": "text/x-python",
+    "tif": "image/tiff",
+    "tiff": "image/tiff",
+    "tsv": "text/tab-separated-values",
+    "txt": "text/plain",
+    "wav": "audio/wav",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "yml": "application/yaml",
+    "zip": "application/zip",
+}
+_LICENSE = {
+    "@id": "#license",
+    "@type": "CreativeWork",
+    "name": "No license is stated",
+    "description": "Ask the authors how this may be used.",
 }
 
 
@@ -76,7 +102,7 @@ def crate_document(
         "name": recording.title or "Versions of a notebook",
         "description": _description(recording.tree),
         "datePublished": _newest_day(recording.tree),
-        "license": "No license is stated: ask the authors.",
+        "license": {"@id": _LICENSE["@id"]},
         "hasPart": [{"@id": part["@id"]} for part in parts],
         "mentions": [{"@id": each["@id"]} for each in software],
     }
@@ -88,7 +114,7 @@ def crate_document(
     }
     return {
         "@context": [f"{_SPECIFICATION}/context", {"sha256": _SHA256}],
-        "@graph": [descriptor, root, *parts, *software],
+        "@graph": [descriptor, root, *parts, _LICENSE, *software],
     }
 
 
@@ -108,10 +134,10 @@ def _part(name: str, file: CrateFile, label: str | None) -> Document:
 
 
 def _file(name: str, rest: Document, *, is_source: bool = False) -> Document:
-    suffix = name[name.rfind(".") :] if "." in name.rpartition("/")[2] else ""
-    kind = {"encodingFormat": _FORMATS[suffix]} if suffix in _FORMATS else {}
+    suffix = rest.get("name", name).rpartition(".")[2] if not is_source else "ipynb"
+    kind = _FORMATS.get(suffix.lower(), "application/octet-stream")
     types = ["File", "SoftwareSourceCode"] if is_source else "File"
-    return {"@id": name, "@type": types, "name": name, **kind, **rest}
+    return {"@id": name, "@type": types, "name": name, "encodingFormat": kind, **rest}
 
 
 def _software(

@@ -125,10 +125,21 @@ def build_venv(
     found = folder.absolute() / "bin" / "python"
     wanted = [*pins, *(own_requirements() if also is None else also)]
     if wanted:
-        pip = [os.fspath(found), "-m", "pip", "install", "--disable-pip-version-check"]
-        _run([*pip, "--no-input", "--progress-bar=off", "--prefer-binary", *wanted], progress)
+        install(found, wanted, progress)
     _copy_chex(found)
     return found
+
+
+def install(python: Path, wanted: Sequence[str], progress: Progress) -> None:
+    """Install packages for a Python.
+
+    Raises
+    ------
+    PackageError
+        If that cannot be done, with what pip says about it.
+    """
+    pip = [os.fspath(python), "-m", "pip", "install", "--disable-pip-version-check"]
+    _run([*pip, "--no-input", "--progress-bar=off", "--prefer-binary", *wanted], progress)
 
 
 def _run(command: Sequence[str], progress: Progress) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 # Colors, titles and links change nothing about what is written where.
-_DECORATION = re.compile(r"\x1b\[[0-9;:]*m|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)?")
+_DECORATION = re.compile(r"\x1b\[[0-9;:]*m|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
 _MOVE = re.compile(r"\x1b\[([0-9;?]*+)([@-~])|\x1b.?|[\r\n\b]|[^\x1b\r\n\b]++", re.DOTALL)
 _WIDEST = 10_000  # columns; wide enough for any line that is drawn over
 
@@ -52,7 +52,7 @@ def _draw(text: str) -> Iterable[str]:
             screen.row = max(0, screen.row - int(match[1][:6].strip("?;") or 1))
         elif match[2] == "K":
             screen.erase(match[1])
-    while screen.rows and not screen.rows[-1].strip():
+    while len(screen.rows) > 1 and not screen.rows[-1].strip():
         screen.rows.pop()
     return screen.rows
 

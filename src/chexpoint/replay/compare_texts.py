@@ -38,7 +38,7 @@ def compare_texts(recorded: str, replayed: str, tolerance: Tolerance) -> Finding
             return _missing_line(number, old, new)
         effort += max(len(old), len(new))
         if effort > _MOST_DETAIL:
-            return Finding("different", f"differs in too many lines, up to line {number}")
+            return Finding("different", "differs, in more than can be compared in detail")
         nearness = _nearness(old, new, tolerance)
         if not nearness:
             return Finding("different", f"differs in line {number}: {change(old, new)}")
@@ -60,6 +60,8 @@ def _missing_line(number: int, old: str | None, new: str | None) -> Finding:
 
 def _nearness(old: str, new: str, tolerance: Tolerance) -> str:
     """Return in which way two different lines are close; empty if they are not."""
+    if old.split() == new.split():
+        return "differs only in white space"
     if has_close_numbers(old, new, tolerance):
         return "has close numbers"
     old, new = without_volatile(old, tolerance), without_volatile(new, tolerance)

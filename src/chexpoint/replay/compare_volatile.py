@@ -66,6 +66,7 @@ _KINDS = (
         ("0x",),
         r"0x(?<!\w0x)(?:(?<=at 0x)[0-9a-fA-F]++|[0-9a-fA-F]{9,16}+)\b",
     ),
+    _kind("cell", ("input-", "In["), r"ipython-input-\d++", r"Cell In\[\d++\]"),
     _kind("process", ("ipykernel_",), r"ipykernel_\d++"),
     _kind("process", ("pid", "PID"), r"(?:pid|PID)(?<!\w...)\s?[=:]?\s?\d++"),
     _kind(
@@ -88,7 +89,7 @@ _KINDS = (
     _kind(
         "duration",
         ("s", "m", "h"),
-        rf"{_AMOUNT}(?:h|min|m)(?:\s?\d++(?:\.\d++)?(?:min|ms|m|s))++\b",
+        rf"{_AMOUNT}(?:h|min|m)(?:\s?\d++(?:\.\d++)?(?:min|ms|m|s)){{1,3}}+\b",
         rf"{_AMOUNT}(?:{_UNIT}|min|h)\b{_PER}",
         rf"{_AMOUNT}\s{_UNIT}\b{_PER}{_NO_NAME}",
         rf"{_AMOUNT}\s(?:(?:milli|micro|nano)?seconds?|min(?:ute)?s?|hours?|h)\b{_NO_NAME}",

@@ -74,6 +74,9 @@ class Ledger:
             for version in self._tree.versions
         }
         """What is still to do for each version that is not done."""
+        self._settled: set[NodeId] = set()
+        """The nodes of versions that are done."""
+        self._saved = 0
         self._current: dict[int, Version] = {}
         self._is_logging = True
 
@@ -209,6 +212,8 @@ class Ledger:
             worse = max(known, cell, key=lambda each: REPLAY_STATUSES.index(each.status))
             cell = replace(worse, seconds=cell.seconds, computed=known.computed + cell.computed)
         self.cells[cell.node] = cell
+        if known is not None and cell.node in self._settled:
+            self._saved -= cell.computed - known.computed
         if self._is_logging:
             try:
                 self._log.add(cell)
@@ -241,6 +246,9 @@ class Ledger:
 
     def _close(self, version: Version) -> None:
         del self._open[version]
+        fresh = set(version.path) - self._settled
+        self._settled |= fresh
+        self._saved += len(version.path) - sum(self.cells[node].computed for node in fresh)
         status, reason = self._verdict(version)
         self._tell(
             "version",
@@ -279,15 +287,12 @@ class Ledger:
         left = [course.remaining() for course in self.courses.values()]
         to_compute = self._computed + sum(cells for cells, _ in left) if left else self._to_compute
         done = len(self._tree.versions) - len(self._open)
-        cells_done = sum(
-            len(version.path) for version in self._tree.versions if version not in self._open
-        )
         self._watch(
             ReplayProgress(
                 kind=kind,  # type: ignore[arg-type]
                 computed=self._computed,
                 to_compute=to_compute,
-                saved=max(0, cells_done - self._computed),
+                saved=max(0, self._saved),
                 versions_done=done,
                 versions=len(self._tree.versions),
                 seconds=self._seconds(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +42,7 @@ def test_the_root_has_what_it_must_have(entities: dict[str, Entity]) -> None:
     assert root["@type"] == "Dataset"
     assert root["name"] == "a title"
     assert root["description"]
-    assert root["license"]
+    assert entities[root["license"]["@id"]]["name"] == "No license is stated"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", root["datePublished"])
 
 
@@ -55,6 +54,7 @@ def test_every_member_is_a_part_with_its_size_and_digest(
     for name in parts - {"chex.json"}:
         entity = entities[name]
         assert "File" in entity["@type"]
+        assert "/" in entity["encodingFormat"]
         assert entity["contentSize"] == str(len(members[name]))
         assert entity["sha256"] == hashlib.sha256(members[name]).hexdigest()
 
@@ -74,6 +74,7 @@ def test_every_reference_leads_to_an_entity(entities: dict[str, Entity]) -> None
 
 def test_names_and_versions_are_there_for_people(entities: dict[str, Entity]) -> None:
     assert entities[f"files/{digest(DATA)[:2]}/{digest(DATA)}"]["name"] == "data.csv"
+    assert entities[f"files/{digest(DATA)[:2]}/{digest(DATA)}"]["encodingFormat"] == "text/csv"
     notebook = entities["notebooks/Base.ipynb"]
     assert notebook["@type"] == ["File", "SoftwareSourceCode"]
     assert notebook["encodingFormat"] == "application/x-ipynb+json"
@@ -81,7 +82,7 @@ def test_names_and_versions_are_there_for_people(entities: dict[str, Entity]) ->
     assert entities["#package-numpy"]["softwareVersion"] == "2.0.1+local"
 
 
-def test_ids_need_no_escapes(entities: dict[str, Entity], tmp_path: Path) -> None:
+def test_ids_need_no_escapes(entities: dict[str, Entity]) -> None:
     assert [
         ident for ident in entities if not re.fullmatch(r"[#\w./@+=,-]+", ident, re.ASCII)
     ] == []
