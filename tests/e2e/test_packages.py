@@ -32,7 +32,7 @@ factor = 2
 table = scaled(table, factor)
 print(table.mm.sum())
 # %%
-table.describe()
+print(table.describe())
 # %%
 table.to_csv("scaled.csv")
 # %%
@@ -49,15 +49,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "unread.csv").write_text("seen in a list only\n")
     (folder / "helper.py").write_text(HELPER)
     (folder / "rain.py").write_text(SCRIPT)
-    command = [
-        sys.executable,
-        "-m",
-        "chexpoint",
-        "record",
-        folder / "rain.py",
-        "-p",
-        "factor=2,3,5",
-    ]
+    words = ["record", str(folder / "rain.py"), "-p", "factor=2,3,5"]
+    command = [sys.executable, "-m", "chexpoint", *words]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     return folder
 

@@ -88,36 +88,6 @@ _SEED_CALL = {
 
 # Magics that run what they are given, in the cell's own namespace.
 _RUNNING_MAGICS = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun"})
-
-# They take entropy for names, keys and session ids, which do not reach the results.
-_HARMLESS = frozenset(
-    {
-        "IPython",
-        "aiohttp",
-        "asyncio",
-        "bokeh",
-        "chexpoint",
-        "comm",
-        "dask",
-        "debugpy",
-        "distributed",
-        "email",
-        "importlib",
-        "ipykernel",
-        "ipywidgets",
-        "joblib",
-        "jupyter_client",
-        "loky",
-        "multiprocessing",
-        "plotly",
-        "requests",
-        "ssl",
-        "tempfile",
-        "tornado",
-        "urllib3",
-        "zmq",
-    }
-)
 # What IPython keeps of earlier cells: inputs, outputs, and the folders they were in.
 _HISTORY = re.compile(r"In|Out|_[iod]h|_i{1,3}|_i[0-9]+|_[0-9]+|_{1,3}")
 _MAY_BE_HISTORY = re.compile(rf"\b(?:{_HISTORY.pattern})\b|run_line_magic|run_cell_magic")
@@ -227,28 +197,6 @@ def random_hints(
         for name in used
         if name not in seeded and not signs.seeded.get(name)
     ]
-
-
-def entropy_hint(frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint | None:
-    """Return a hint if a cell, rather than the machinery around it, asks for entropy.
-
-    ``frame`` is the caller of the function that gives it.
-    """
-    if cell_frame(frame, namespace) is None:
-        return None
-    # A script that the cell runs with `%run` is the user's code too.
-    while frame is not None and (module := frame.f_globals.get("__name__")) != "__main__":
-        if frame.f_globals is namespace:
-            break
-        if str(module).partition(".")[0] in _HARMLESS:
-            return None
-        frame = frame.f_back
-    return Hint(
-        kind="entropy",
-        what="random bytes of the operating system were used: results differ each time; "
-        "pass a seed where one can be given",
-        line=cell_line(frame, namespace),
-    )
 
 
 def network_hint(host: str, frame: FrameType | None, namespace: Mapping[str, Any]) -> Hint | None:

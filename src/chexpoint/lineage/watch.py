@@ -23,9 +23,9 @@ from dataclasses import asdict
 from types import CodeType, FrameType
 from typing import Any
 
+from chexpoint.lineage.entropy import entropy_hint
 from chexpoint.lineage.file_notes import FileNotes, absolute, drain, is_own, signature
 from chexpoint.lineage.hints import (
-    entropy_hint,
     input_hint,
     network_hint,
     random_hints,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import random
 import sys
 import threading
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chexpoint.lineage.entropy import entropy_hint
 from chexpoint.lineage.hints import (
     cell_line,
-    entropy_hint,
     input_hint,
     network_hint,
     random_hints,
@@ -303,6 +304,43 @@ def test_entropy_is_blamed_on_the_line_of_the_running_cell() -> None:
     (hint,) = hints_of("x = 1\nf()", cell)
     assert hint is not None
     assert (hint.kind, hint.line) == ("entropy", 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_hint"),
+    [
+        ("RandomState(42)", False),
+        ("numpy.random.RandomState(seed=n)", False),
+        ("RandomState()", True),
+        ("RandomState(None)", True),
+        ("RandomState(seed=nothing)", True),
+        ("RandomState(n + 1)", True),
+        ("default_rng(n)", True),
+    ],
+)
+def test_a_generator_that_is_seeded_at_once_takes_its_entropy_in_vain(
+    call: str, is_hint: bool
+) -> None:
+    found: list[Hint | None] = []
+    name = f"<cell {call}>"
+    source = f"n = 7; nothing = None\nresult = {call}\n"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    cell: dict[str, Any] = {"__name__": "__main__"}
+
+    # In NumPy it is C that asks, so that the caller of `random` is the cell.
+    def getrandbits(*args: object, **words: object) -> None:
+        found.append(entropy_hint(sys._getframe(), cell))
+
+    asks = types.FunctionType(
+        getrandbits.__code__,
+        {"__name__": "random", "sys": sys, "entropy_hint": entropy_hint},
+        closure=getrandbits.__closure__,
+    )
+    cell["RandomState"] = cell["default_rng"] = asks
+    cell["numpy"] = types.SimpleNamespace(random=types.SimpleNamespace(RandomState=asks))
+    exec(compile(source, name, "exec"), cell)
+    (hint,) = found
+    assert (hint is not None) is is_hint
 
 
 def test_entropy_for_names_and_keys_is_no_hint() -> None:
