@@ -19,8 +19,10 @@ PACKAGES = [
     "chexpoint.lineage",
     "chexpoint.magics",
     "chexpoint.model",
+    "chexpoint.package",
     "chexpoint.plan",
     "chexpoint.project",
+    "chexpoint.replay",
     "chexpoint.view",
 ]
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import textwrap
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -36,7 +38,9 @@ STUDY = """\
     print(depth * sum(numbers))
 
     import os, time
-    while os.path.exists(os.environ.get("GATE", "/no/gate")):
+    gate = os.environ.get("GATE", "/no/gate")
+    while os.path.exists(gate):
+        open(f"{gate}.reached", "w").close()
         time.sleep(0.01)
 
     # chex-volatile
@@ -119,23 +123,26 @@ def test_what_is_not_reproduced_ends_with_1(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- interrupts
 
 
-def started(folder: Path, gate: Path, *words: str) -> subprocess.Popen[str]:
-    """Return a replay that has come to a cell which waits as long as there is a gate."""
+@contextmanager
+def waiting(folder: Path, gate: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Give a replay that runs a cell which waits as long as there is a gate."""
     gate.touch()
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*CHEX, "replay", *words, "--events", "-"],
         cwd=folder,
         env=environment(GATE=str(gate)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        event = json.loads(line)
-        if event["kind"] == "cell" and event["cell"] == 5:
-            return process
-    raise AssertionError(process.communicate())
+    ) as process:
+        try:
+            reached = gate.with_name("gate.reached")
+            while not reached.exists() and process.poll() is None:
+                os.sched_yield()
+            assert process.poll() is None, process.communicate()
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -144,9 +151,9 @@ def test_an_interrupted_replay_is_gone_on_with(
 ) -> None:
     page, gate = tmp_path / "page.html", tmp_path / "gate"
     words = ["study,depth=1", "--report", str(page)]
-    process = started(project, gate, *words)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=TIMEOUT_S)
+    with waiting(project, gate, *words) as process:
+        process.send_signal(number)
+        out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130
     command = f"chex replay study,depth=1 --report {page} --events - --resume"
     assert err == f"chex: interrupted; go on with: {command}\n"
@@ -166,12 +173,11 @@ def test_an_interrupted_replay_is_gone_on_with(
 
 
 def test_a_second_signal_ends_everything_at_once(project: Path, tmp_path: Path) -> None:
-    process = started(project, tmp_path / "gate", "study,depth=1", "--quiet")
-    process.send_signal(signal.SIGSTOP)  # so that both come together
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGCONT)
-    _, err = process.communicate(timeout=TIMEOUT_S)
+    with waiting(project, tmp_path / "gate", "study,depth=1", "--quiet") as process:
+        # Stopped, so that both come together.
+        for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+            process.send_signal(number)
+        _, err = process.communicate(timeout=TIMEOUT_S)
     assert (process.returncode, err) == (130, "chex: ended at once\n")
     assert wait_none_marked(MARK, MARKED, timeout_s=TIMEOUT_S) == []
 
@@ -199,8 +205,7 @@ def test_a_terminal_shows_bars_and_asks_before_it_runs_a_package(project: Path) 
     terminal.expect("The environment is the recorded one")
     terminal.expect_exact("Run it? [y/N] ")
     terminal.sendline("y")
-    terminal.expect("all ")
-    terminal.expect("7 cells")
+    terminal.expect("all .* cells")
     terminal.expect("study,depth=2: same")
     terminal.expect("1 of 1 version reproduced: 1 same")
     terminal.expect(pexpect.EOF)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,12 @@ DEEP = ("%chex_record deep", "data = list(range(100))", "print(max(data))")
 SLOW = (
     "%chex_record slow",
     "print('first')",
-    "import os, time\nwhile os.path.exists({gate!r}):\n    time.sleep(0.01)",
+    """\
+import os, time
+while os.path.exists({gate!r}):
+    open({gate!r} + '.reached', 'w').close()
+    time.sleep(0.01)
+""",
     "print('last')",
 )
 
@@ -51,14 +58,27 @@ def failure(outcome: Outcome) -> str:
     return str(outcome.content["evalue"])
 
 
-def has_computed(cells: int) -> Callable[[Message], bool]:
-    """Return what tells a bar by which that many cells were computed."""
+@contextmanager
+def waiting(argv: tuple[str, ...], folder: Path) -> Iterator[tuple[Kernel, str, Path]]:
+    """Give a kernel, a request in which a replay waits, and what it waits for to go."""
+    gate = folder / "gate"
+    with Kernel(Launch(argv=argv, env={"PYTHONHASHSEED": "0"}), folder / "kernel") as kernel:
+        kernel.execute("%load_ext chexpoint").ok()
+        record(kernel, tuple(source.replace("{gate!r}", repr(str(gate))) for source in SLOW))
+        if argv == CHEX:  # an interrupted cell that waits must not be taken for one that hangs
+            kernel.execute("%chex_checkpoint here").ok()
+            kernel.execute("%chex_restore here").ok()
+        gate.touch()
+        request = kernel.submit("%chex_replay slow")
+        kernel.wait_for(has_bar, "a bar after the first cell")
+        while not gate.with_name("gate.reached").exists():
+            os.sched_yield()
+        yield kernel, request, gate
 
-    def look(message: Message) -> bool:
-        text = message.content.get("data", {}).get("text/plain", "")
-        return message.type == "update_display_data" and f": {cells} of " in text
 
-    return look
+def has_bar(message: Message) -> bool:
+    text = message.content.get("data", {}).get("text/plain", "")
+    return message.type == "update_display_data" and ": 1 of 3 cells" in text
 
 
 @pytest.fixture(scope="module")
@@ -135,17 +155,7 @@ def test_nothing_can_be_replayed_before_something_is_recorded(tmp_path: Path) ->
 
 @pytest.mark.parametrize("argv", [CHEX, STOCK], ids=["chex", "stock"])
 def test_an_interrupted_replay_is_gone_on_with(argv: tuple[str, ...], tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    launch = Launch(argv=argv, env={"PYTHONHASHSEED": "0"})
-    with Kernel(launch, tmp_path / "kernel") as kernel:
-        kernel.execute("%load_ext chexpoint").ok()
-        record(kernel, tuple(source.replace("{gate!r}", repr(str(gate))) for source in SLOW))
-        if argv == CHEX:  # an interrupted cell that waits must not be taken for one that hangs
-            kernel.execute("%chex_checkpoint here").ok()
-            kernel.execute("%chex_restore here").ok()
-        gate.touch()
-        request = kernel.submit("%chex_replay slow")
-        kernel.wait_for(has_computed(1), "a bar after the first cell")
+    with waiting(argv, tmp_path) as (kernel, request, gate):
         # Whoever asks is answered although the cell runs.
         kernel.request("kernel_info_request", {}, channel="control")
         kernel.interrupt()
@@ -160,14 +170,7 @@ def test_an_interrupted_replay_is_gone_on_with(argv: tuple[str, ...], tmp_path: 
 
 @pytest.mark.parametrize("argv", [CHEX, STOCK], ids=["chex", "stock"])
 def test_a_replay_ends_with_its_kernel(argv: tuple[str, ...], tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    launch = Launch(argv=argv, env={"PYTHONHASHSEED": "0"})
-    with Kernel(launch, tmp_path / "kernel") as kernel:
-        kernel.execute("%load_ext chexpoint").ok()
-        record(kernel, tuple(source.replace("{gate!r}", repr(str(gate))) for source in SLOW))
-        gate.touch()
-        kernel.submit("%chex_replay slow")
-        kernel.wait_for(has_computed(1), "a bar after the first cell")
+    with waiting(argv, tmp_path) as (kernel, _, _):
         kernel.process().kill()
         kernel.assert_gone()
 

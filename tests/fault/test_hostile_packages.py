@@ -375,6 +375,8 @@ HOSTILE_MANIFESTS = [
     ("notebooks", {"nobody": "notebooks/Base.ipynb"}, "is of no kind"),
     ("title", "two\nlines", "title is not a text in one line"),
     ("left_out", ["\x1b]0;evil\x07"], "left_out[0] is not a text in one line"),
+    ("folder", "relative", "folder is not the path of a folder"),
+    ("folder", "/", "folder is not the path of a folder"),
     ("format", "1", "format is not a whole number"),
     ("format", 0, "there is no format 0"),
 ]

@@ -21,7 +21,7 @@ from chexpoint.cli.plan import parse_budget, parse_time
 from chexpoint.cli.replay_files import ReplayFiles, Written
 from chexpoint.cli.replay_package import opened_package
 from chexpoint.cli.replay_progress import Events, opened_events, shown_progress
-from chexpoint.cli.replay_signals import end_with, interrupting
+from chexpoint.cli.replay_signals import end_with, run_interruptibly
 from chexpoint.cli.replay_source import Source, is_package, project_source, replay_log
 from chexpoint.errors import InvalidValue, suggestion
 
@@ -292,8 +292,9 @@ def _replayed(
             scratch=source.scratch,
             watch=watch,
         )
-        with interrupting(replayer, is_quiet=is_quiet):
-            return replayer.run(resume=args.resume)
+        return run_interruptibly(
+            replayer, lambda: replayer.run(resume=args.resume), is_quiet=is_quiet
+        )
 
 
 def _ended(events: Events | None, replay: Replay, name: str) -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Protocol, TypeVar
+
+_T = TypeVar("_T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SAID = b"\nchex: interrupting; once more to end at once\n"
+# How long a signal may wait that another thread has got.
+_LOOK_S = 0.25
 
 
 class Interruptible(Protocol):
@@ -22,9 +26,12 @@ class Interruptible(Protocol):
         """Let it come to an end soon; may be called from a signal handler."""
 
 
-@contextlib.contextmanager
-def interrupting(replay: Interruptible, *, is_quiet: bool) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM interrupt a replay, and the second one end everything."""
+def run_interruptibly(replay: Interruptible, run: Callable[[], _T], *, is_quiet: bool) -> _T:
+    """Return what ``run`` returns.
+
+    The first Ctrl-C or SIGTERM interrupts the replay, and the second one is a `KeyboardInterrupt`.
+    So that it comes whatever the replay waits for, ``run`` has a thread of its own.
+    """
     is_interrupted = False
 
     def interrupt(*_: object) -> None:
@@ -40,10 +47,32 @@ def interrupting(replay: Interruptible, *, is_quiet: bool) -> Iterator[None]:
 
     before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
     try:
-        yield
+        future = _started(run)
+        while True:
+            try:
+                return future.result(_LOOK_S)
+            except TimeoutError:
+                if future.done():
+                    return future.result()
+                if is_interrupted:
+                    replay.interrupt()  # a cell may have begun just after the first one
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _started(run: Callable[[], _T]) -> Future[_T]:
+    """Have something done by a thread that nobody waits for in the end."""
+    future: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(run())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="chex-replay", daemon=True).start()
+    return future
 
 
 def end_with(pid: int) -> None:

@@ -24,7 +24,7 @@ from chexpoint.model import (
     TreeNode,
     Version,
 )
-from chexpoint.package.names import plain
+from chexpoint.package.names import is_folder, plain
 from chexpoint.package.shapes import anything
 
 FORMAT = 1
@@ -52,6 +52,8 @@ def encoded(document: object) -> bytes:
 def portable(recording: Recording) -> Recording:
     """Return what a package holds of a recording: no events, and no path of this machine.
 
+    Outputs are as they were: if they show where the project was, the package says it too.
+
     Sentences that will be shown to strangers have nothing in them that confuses a terminal.
 
     Raises
@@ -75,7 +77,16 @@ def portable(recording: Recording) -> Recording:
         tree=ExecutionTree(nodes, versions),
         cells={node.id: _without_events(recording.cells[node.id]) for node in nodes},
         title=plain(recording.title),
+        folder=recording.folder if _is_shown(recording) else "",
         notes=tuple(map(plain, recording.notes)),
+    )
+
+
+def _is_shown(recording: Recording) -> bool:
+    """Return whether outputs tell where the project was, so that nothing is given away by it."""
+    folder = encoded(recording.folder)[1:-1]
+    return is_folder(recording.folder) and any(
+        folder in encoded(output) for cell in recording.cells.values() for output in cell.outputs
     )
 
 
@@ -101,6 +112,7 @@ def nodes_in_order(tree: ExecutionTree) -> Iterator[TreeNode]:
 def tree_document(recording: Recording) -> Document:
     """Return the part of the manifest that is about the tree."""
     return {
+        "folder": recording.folder,
         "versions": [_version(version) for version in recording.tree.versions],
         "nodes": [
             _unusual(node, {"parent": None, "doubt": recording.cells[node.id].lineage.doubt()})

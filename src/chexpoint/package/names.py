@@ -39,6 +39,11 @@ def is_project_name(name: str) -> bool:
     )
 
 
+def is_folder(path: str) -> bool:
+    """Return whether this is an absolute path of a folder that is not the whole disk."""
+    return path.startswith("/") and path.isprintable() and not path.endswith("/")
+
+
 def is_entry_name(name: str) -> bool:
     """Return whether something in a folder may be called so."""
     return "/" not in name and is_project_name(PROJECT + name)

@@ -34,6 +34,7 @@ from chexpoint.package.names import (
     PROJECT,
     is_digest,
     is_entry_name,
+    is_folder,
     is_member_name,
     is_project_name,
     is_version_name,
@@ -88,6 +89,7 @@ _MANIFEST_SHAPE = record(
         "format": whole,
         "made_by": _sentence,
         "title": _sentence,
+        "folder": where_true(lambda p: p == "" or is_folder(p), "the path of a folder"),
         "versions": list_of(
             record(
                 {"name": _name, "node": _node},
@@ -260,6 +262,7 @@ def read_recording(
         tree=ExecutionTree(nodes.values(), _versions(manifest["versions"], nodes)),
         cells=recorded,
         title=manifest["title"],
+        folder=manifest["folder"],
         extra_files=manifest["extra_files"],
         listings={key: tuple(names) for key, names in manifest["listings"].items()},
         folders=tuple(manifest["folders"]),

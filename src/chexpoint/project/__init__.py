@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chexpoint.project.journal import ProjectJournal, version_name
     from chexpoint.project.kept_files import keep_files
     from chexpoint.project.names import check_version_name
+    from chexpoint.project.packing import pack
     from chexpoint.project.parameters import combinations
     from chexpoint.project.project import SHORT, Project
     from chexpoint.project.recordings import ProjectFiles, recording_of
@@ -29,6 +30,7 @@ _HOME = {
     "journal": ("ProjectJournal", "version_name"),
     "kept_files": ("keep_files",),
     "names": ("check_version_name",),
+    "packing": ("pack",),
     "parameters": ("combinations",),
     "project": ("SHORT", "Project"),
     "recordings": ("ProjectFiles", "recording_of"),
@@ -56,6 +58,7 @@ __all__ = [
     "check_version_name",
     "combinations",
     "keep_files",
+    "pack",
     "plan_versions",
     "read_source",
     "recording_of",

@@ -19,6 +19,7 @@ Data = Mapping[str, object]
 _PLAIN = "text/plain"
 # The ids of widgets are new with every run, and what Colab adds is for its own menus.
 _IGNORED = ("application/vnd.jupyter.widget", "application/vnd.google.colaboratory")
+_EMPTY: tuple[object, ...] = ("", [], {})
 _TEXTS = {
     "text/html": compare_html,
     "image/svg+xml": compare_markup,
@@ -40,7 +41,7 @@ def telling(data: object) -> Data:
     return {
         kind: value
         for kind, value in data.items()
-        if isinstance(kind, str) and not kind.startswith(_IGNORED) and value not in ("", [], {})
+        if isinstance(kind, str) and kind and not kind.startswith(_IGNORED) and value not in _EMPTY
     }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from chexpoint.model import OutputDifference, format_size
 from chexpoint.replay.compare_arrays import compare_npy, compare_npz
-from chexpoint.replay.compare_finding import SAME, Comparison, Finding
+from chexpoint.replay.compare_finding import SAME, Comparison, Finding, sentence
 from chexpoint.replay.compare_images import compare_images
 from chexpoint.replay.compare_markup import compare_html, compare_markup
 from chexpoint.replay.compare_tables import compare_tables
@@ -65,7 +65,7 @@ def compare_files(
             found = Finding("different", f"cannot be read: {error.strerror or error}")
     if found.status == "same":
         return Comparison(status="same")
-    difference = OutputDifference(what=f"{name} {found.what}")
+    difference = OutputDifference(what=sentence(f"{name} {found.what}"))
     return Comparison(status=found.status, differences=(difference,))
 
 

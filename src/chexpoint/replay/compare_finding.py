@@ -14,6 +14,7 @@ Likeness = Literal["same", "close", "different"]
 _LIKENESSES: tuple[Likeness, ...] = ("same", "close", "different")
 _SHOWN = 60  # characters of a text that a sentence shows
 _BEFORE = 20  # of them, how many stand before the first difference
+_LONGEST = 300  # characters of a sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +61,18 @@ def quoted(text: str) -> str:
     return _quoted(text, 0)
 
 
+def sentence(text: str) -> str:
+    """Return what is to be said, fit to be shown: names in it may be anything."""
+    return _printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
 def _quoted(text: str, at: int) -> str:
-    piece = text[at : at + _SHOWN]
-    shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in piece)
-    return f"'{'…' if at else ''}{shown}{'…' if at + _SHOWN < len(text) else ''}'"
+    piece = _printable(text[at : at + _SHOWN])
+    return f"'{'…' if at else ''}{piece}{'…' if at + _SHOWN < len(text) else ''}'"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _first_difference(old: str, new: str) -> int:

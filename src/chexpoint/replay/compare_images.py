@@ -117,4 +117,4 @@ def _compare_pixels(old: NDArray[Any], new: NDArray[Any], tolerance: Tolerance) 
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{max(100 * part / whole, 0.001):.2g} %"
+    return f"{max(100 * part / whole, 0.001):.3g} %"

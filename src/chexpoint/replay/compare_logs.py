@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chexpoint.model import Output
-from chexpoint.replay.compare_finding import quoted
+from chexpoint.replay.compare_finding import quoted, sentence
 from chexpoint.replay.compare_numbers import has_close_numbers
 from chexpoint.replay.compare_streams import stream_of, without_own_lines
 from chexpoint.replay.compare_texts import LARGEST_TEXT, lasting_lines
@@ -37,7 +37,8 @@ def missing_from_log(
         missing = _missing_line(log, other, tolerance)
         if missing is not None:
             number, line = missing
-            return f"the replay does not log line {number} of {name} any more: {quoted(line)}"
+            where = f"line {number} of {name}"
+            return sentence(f"the replay does not log {where} any more: {quoted(line)}")
     return None
 
 

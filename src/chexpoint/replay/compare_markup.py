@@ -83,9 +83,9 @@ def _take_apart(markup: str) -> _Page:
     depth = 0
     is_style = False
     for text, is_end, name, tag in _tags(markup):
-        if depth and tables[-1] and tables[-1][-1]:
+        if depth and not is_style and tables[-1] and tables[-1][-1]:
             tables[-1][-1][-1].append(text)
-        elif not depth and not is_style:
+        elif not is_style and (not depth or text.strip()):
             rest.append(text)
         if name == "style":
             is_style = not is_end

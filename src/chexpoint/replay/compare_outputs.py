@@ -10,7 +10,7 @@ from functools import cache
 from chexpoint.model import Output, OutputDifference
 from chexpoint.replay.compare_alignment import Keys, align
 from chexpoint.replay.compare_displays import Data, compare_displays, name_of, richest, telling
-from chexpoint.replay.compare_finding import Comparison, Finding, quoted, worst
+from chexpoint.replay.compare_finding import Comparison, Finding, quoted, sentence, worst
 from chexpoint.replay.compare_streams import stream_of, without_own_lines
 from chexpoint.replay.compare_texts import compare_texts
 from chexpoint.replay.tolerance import Tolerance
@@ -74,7 +74,7 @@ def compare_outputs(
         status=worst(compare(i, j) for i, j in pairs).status,
         differences=tuple(
             OutputDifference(
-                what=compare(i, j).what,
+                what=sentence(compare(i, j).what),
                 recorded=None if i is None else old[i].place,
                 replayed=None if j is None else new[j].place,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def _compare_leaves(old: object, new: object, place: _Place, tolerance: Toleranc
         if found.status != "close":
             return _differs(old, new, place) if found.status == "different" else SAME
         return Finding("close", f"{found.what}{_at(place)}")
-    if type(old) is type(new) and old == new:
+    if type(old) is type(new) and (old == new or (_is_nan(old) and _is_nan(new))):
         return SAME
     if _is_number(old) and _is_number(new) and _are_close(old, new, tolerance):
         return Finding("close", f"has close numbers{_at(place)}: {change(_text(old), _text(new))}")
@@ -71,6 +72,10 @@ def _compare_leaves(old: object, new: object, place: _Place, tolerance: Toleranc
 
 def _differs(old: object, new: object, place: _Place) -> Finding:
     return Finding("different", f"differs{_at(place)}: {change(_text(old), _text(new))}")
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _is_number(value: object) -> bool:

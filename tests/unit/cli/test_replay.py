@@ -9,7 +9,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from chexpoint.cli import main
 from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.replay import ReplayCommand, parse_duration, parse_workers
-from chexpoint.cli.replay_signals import end_with, interrupting
+from chexpoint.cli.replay_signals import end_with, run_interruptibly
 from chexpoint.cli.replay_source import (
     Source,
     chosen,
@@ -27,7 +29,7 @@ from chexpoint.cli.replay_source import (
     project_source,
     replay_log,
 )
-from chexpoint.errors import ChexError, InvalidValue
+from chexpoint.errors import ChexError, EngineTimeout, InvalidValue
 from chexpoint.project import Project
 from tests.unit.view.worlds import recorded
 
@@ -179,30 +181,57 @@ def test_a_replay_without_room_for_its_log_says_so(
 
 
 class Replaying:
-    """A replay that counts its interrupts."""
+    """A replay that ends when it has been interrupted often enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, enough: int) -> None:
         self.interrupts = 0
+        self._enough = enough
+        self._is_over = threading.Event()
 
     def interrupt(self) -> None:
         self.interrupts += 1
+        if self.interrupts >= self._enough:
+            self._is_over.set()
+
+    def run(self, *numbers: signal.Signals) -> str:
+        for number in numbers:
+            os.kill(os.getpid(), number)
+        self._is_over.wait()
+        return "over"
 
 
-def signalled_twice(replaying: Replaying, number: signal.Signals) -> None:
-    with interrupting(replaying, is_quiet=False):
-        signal.raise_signal(number)
-        assert replaying.interrupts == 1
-        signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_interrupts_and_the_second_ends(number: signal.Signals) -> None:
+@pytest.fixture
+def same_handlers() -> Iterator[None]:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    replaying = Replaying()
-    with pytest.raises(KeyboardInterrupt):
-        signalled_twice(replaying, number)
-    assert replaying.interrupts == 1
+    yield
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.usefixtures("same_handlers")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("enough", [1, 2])
+def test_a_signal_interrupts_until_the_replay_is_over(number: signal.Signals, enough: int) -> None:
+    replay = Replaying(enough)
+    assert run_interruptibly(replay, lambda: replay.run(number), is_quiet=False) == "over"
+    assert replay.interrupts >= enough
+
+
+@pytest.mark.usefixtures("same_handlers")
+def test_a_second_signal_waits_for_nothing() -> None:
+    replay = Replaying(10**9)
+    with pytest.raises(KeyboardInterrupt):
+        run_interruptibly(replay, lambda: replay.run(signal.SIGINT, signal.SIGTERM), is_quiet=False)
+
+
+@pytest.mark.usefixtures("same_handlers")
+@pytest.mark.parametrize("error", [ChexError("no"), EngineTimeout("late"), TimeoutError()])
+def test_what_goes_wrong_in_a_replay_is_raised(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        run_interruptibly(Replaying(1), fail, is_quiet=False)
+    assert caught.value is error
 
 
 def test_a_replay_ends_with_the_process_it_is_for() -> None:

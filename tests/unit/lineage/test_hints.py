@@ -338,7 +338,7 @@ def test_a_generator_that_is_seeded_at_once_takes_its_entropy_in_vain(
     )
     cell["RandomState"] = cell["default_rng"] = asks
     cell["numpy"] = types.SimpleNamespace(random=types.SimpleNamespace(RandomState=asks))
-    exec(compile(source, name, "exec"), cell)
+    exec(compile(source, name, "exec"), cell)  # noqa: S102
     (hint,) = found
     assert (hint is not None) is is_hint
 

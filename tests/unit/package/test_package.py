@@ -33,6 +33,7 @@ from tests.unit.package.worlds import (
     packed,
     shown,
     small_recording,
+    stream,
     with_events,
 )
 
@@ -74,6 +75,16 @@ def test_events_and_paths_of_the_machine_are_left_out(tmp_path: Path) -> None:
     everything = b"".join(members_of(tmp_path / "paper.chex").values())
     assert b"somebody" not in everything
     assert os.fsencode(tmp_path) not in everything
+
+
+def test_where_the_project_was_is_told_only_if_outputs_tell(tmp_path: Path) -> None:
+    recording = replace(small_recording(), folder="/home/somebody")
+    with open_package(packed(tmp_path, recording)) as package:
+        assert package.recording.folder == ""
+    first = replace(recording.cells[ident(1)], outputs=(stream("at /home/somebody/a.py\n"),))
+    telling = replace(recording, cells={**recording.cells, ident(1): first})
+    with open_package(packed(tmp_path, telling)) as package:
+        assert package.recording == telling
 
 
 def test_the_same_recording_and_files_give_the_same_bytes(tmp_path: Path) -> None:

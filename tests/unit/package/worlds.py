@@ -161,7 +161,7 @@ def full_recording() -> Recording:
     second = replace(
         cell(2, 1),
         outputs=(
-            stream("caf\udce9 é\n"),
+            stream("caf\udce9 é in /home/somebody/paper\n"),
             PICTURE,
             shown(**{"text/plain": "<Figure>", "application/json": {"a": [1, 2.5, None, True]}}),
             {"output_type": "execute_result", "data": {}, "metadata": {}, "execution_count": 7},
@@ -205,6 +205,7 @@ def full_recording() -> Recording:
         tree=ExecutionTree(nodes, versions),
         cells={each.node: each for each in (first, second, third, fourth)},
         title="a title",
+        folder="/home/somebody/paper",
         extra_files={"./sub/z.txt": digest(EXTRA), "./sub/large.bin": ""},
         listings={"ee" * 16: ("helper.py", "large.bin", "z\udce9.txt")},
         folders=(".", "./sub", "./sub/empty"),

@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
@@ -174,6 +174,11 @@ def test_what_is_around_a_table_counts() -> None:
     assert compare(frame(table), frame(table + table)).status == "different"
 
 
+def test_what_is_in_a_table_but_in_no_cell_counts() -> None:
+    page = "<table><caption>{}</caption><tr><td>1</td></tr></table>"
+    assert compare(frame(page.format("a")), frame(page.format("b"))).status == "different"
+
+
 def test_the_random_ids_of_a_styled_table_do_not_count() -> None:
     recorded, replayed = (FRAME.style.highlight_max("b").to_html(uuid=x) for x in ("a1", "b2"))
     assert recorded != replayed
@@ -278,9 +283,10 @@ def test_arrays_that_plotly_has_packed_are_compared_by_value(
 
 
 def test_packed_arrays_that_are_none_are_text() -> None:
-    odd: list[Any] = [{"dtype": "f8", "bdata": bad} for bad in ("AA==", "é", "!", 3)]
-    odd += [{"dtype": bad, "bdata": ""} for bad in ("O", "f9", 3, [])]
-    for value in odd:
+    datas: list[Any] = ["AA==", "é", "!", 3]
+    types: list[Any] = ["O", "f9", 3, []]
+    odd = [{"dtype": "f8", "bdata": data} for data in datas]
+    for value in [*odd, *({"dtype": kind, "bdata": ""} for kind in types)]:
         shown = show({VEGA: value})
         assert compare([shown], [shown]).status == "same"
         assert compare([shown], [show({VEGA: packed(1.0)})]).status == "different"
@@ -401,9 +407,9 @@ def test_close_outputs_are_named_with_their_places() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)  # is reached if time is quadratic
-@pytest.mark.parametrize("texts", [["same"], ["a", "b"], [str(n) for n in range(20_000)]])
+@pytest.mark.parametrize("texts", [["same"], ["a", "b"], [str(n) for n in range(10_000)]])
 def test_thousands_of_outputs_are_aligned(texts: list[str]) -> None:
-    outputs = [show({"text/plain": texts[n % len(texts)]}) for n in range(20_000)]
+    outputs = [show({"text/plain": texts[n % len(texts)]}) for n in range(10_000)]
     found = compare(outputs, outputs[:5000] + outputs[5001:])
     assert found.status == "different"
     assert any(replayed is None for _, replayed in places(found))
@@ -465,7 +471,9 @@ def test_odd_outputs_are_compared_like_any(number: int) -> None:
 
 
 @pytest.mark.timeout(60)  # is reached if time is quadratic
-@pytest.mark.parametrize("piece", ["<", "<a", "<table>", "<!--", "<style>", "<td>", "id='a1' ", "a1_"])
+@pytest.mark.parametrize(
+    "piece", ["<", "<a", "<table>", "<!--", "<style>", "<td>", "id='a1' ", "a1_"]
+)
 def test_no_markup_takes_quadratic_time(piece: str) -> None:
     text = piece * (400_000 // len(piece))
-    assert compare(frame(text + "x"), frame(text + "y")).status in {"close", "different"}
+    assert compare(frame(text + "x"), frame(text + "y")).status != "same"

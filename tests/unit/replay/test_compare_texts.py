@@ -64,9 +64,11 @@ CLOSE = {
         "1.2 µs ± 3 ns per loop (mean ± std. dev. of 7 runs, 100,000 loops each)",
     ),
     "timeit that was disturbed": (
-        "The slowest run took 5.71 times longer than the fastest. This could mean that an"
-        " intermediate result is being cached.\n"
-        "370 ns ± 127 ns per loop (mean ± std. dev. of 2 runs, 10 loops each)",
+        (
+            "The slowest run took 5.71 times longer than the fastest. This could mean that an"
+            " intermediate result is being cached.\n"
+            "370 ns ± 127 ns per loop (mean ± std. dev. of 2 runs, 10 loops each)"
+        ),
         "361 ns ± 2 ns per loop (mean ± std. dev. of 2 runs, 10 loops each)",
     ),
     "time": (
@@ -75,8 +77,10 @@ CLOSE = {
     ),
     "a bar of tqdm": (
         "\r  0%|          | 0/3 [00:00<?, ?it/s]\r100%|##########| 3/3 [00:00<00:00, 81.2it/s]\n",
-        "\r  0%|          | 0/3 [00:00<?, ?it/s]\r 33%|###3      | 1/3 [00:01<00:02,  1.02s/it]"
-        "\r100%|##########| 3/3 [00:03<00:00,  1.04s/it]\n",
+        (
+            "\r  0%|          | 0/3 [00:00<?, ?it/s]\r 33%|###3      | 1/3 [00:01<00:02,  1.02s/it]"
+            "\r100%|##########| 3/3 [00:03<00:00,  1.04s/it]\n"
+        ),
     ),
     "a bar without an end": ("10it [00:01,  9.5it/s]", "10it [00:00, 95.1it/s]"),
     "a download": (
@@ -84,9 +88,11 @@ CLOSE = {
         "data: 100% 5.0M/5.0M [00:11<00:00, 420kB/s]",
     ),
     "a bar of Keras": (
-        "\x1b[1m1/2\x1b[0m ━━ \x1b[1m3s\x1b[0m 3s/step - loss: 0.5"
-        "\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b"
-        "\r\x1b[1m2/2\x1b[0m ━━ \x1b[1m4s\x1b[0m 2ms/step - loss: 0.4",
+        (
+            "\x1b[1m1/2\x1b[0m ━━ \x1b[1m3s\x1b[0m 3s/step - loss: 0.5"
+            "\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b\b"
+            "\r\x1b[1m2/2\x1b[0m ━━ \x1b[1m4s\x1b[0m 2ms/step - loss: 0.4"
+        ),
         "\r\x1b[1m2/2\x1b[0m ━━ \x1b[1m1s\x1b[0m 9ms/step - loss: 0.4",
     ),
     "a rate": ("read at 12.3 MB/s, 950 samples/sec", "read at 9 MB/s, 1024 samples/sec"),
