@@ -51,12 +51,12 @@ class PackageCommand:
     def run(self, args: argparse.Namespace) -> int:
         """Write the package, print what is in it, and return 0."""
         from chexpoint.model import to_json
-        from chexpoint.project import packing
+        from chexpoint.project import pack
 
         out = _new_package(args.package, is_forced=args.force)
         project = project_in(args.project)
         with _progress() as watch:
-            summary = packing.pack(project, args.versions or None, out, watch)
+            summary = pack(project, args.versions or None, out, watch)
         if args.json:
             print(json.dumps({"package": args.package, **to_json(summary)}))
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
@@ -27,26 +28,11 @@ class Interruptible(Protocol):
 
 
 def run_interruptibly(replay: Interruptible, run: Callable[[], _T], *, is_quiet: bool) -> _T:
-    """Return what ``run`` returns.
+    """Return what ``run`` returns, which signals may end before its time; see `interrupting`.
 
-    The first Ctrl-C or SIGTERM interrupts the replay, and the second one is a `KeyboardInterrupt`.
-    So that it comes whatever the replay waits for, ``run`` has a thread of its own.
+    So that they do whatever the replay waits for, ``run`` has a thread of its own.
     """
-    is_interrupted = False
-
-    def interrupt(*_: object) -> None:
-        nonlocal is_interrupted
-        if is_interrupted:
-            for number in _SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
-            raise KeyboardInterrupt
-        is_interrupted = True
-        if not is_quiet and sys.stderr.isatty():
-            os.write(sys.stderr.fileno(), _SAID)  # print might wait for a lock that we hold
-        replay.interrupt()
-
-    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
-    try:
+    with interrupting(replay, is_quiet=is_quiet) as is_interrupted:
         future = _started(run)
         while True:
             try:
@@ -54,8 +40,31 @@ def run_interruptibly(replay: Interruptible, run: Callable[[], _T], *, is_quiet:
             except TimeoutError:
                 if future.done():
                     return future.result()
-                if is_interrupted:
+                if is_interrupted():
                     replay.interrupt()  # a cell may have begun just after the first one
+
+
+@contextlib.contextmanager
+def interrupting(replay: Interruptible, *, is_quiet: bool) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C or SIGTERM interrupt a replay; the second is a `KeyboardInterrupt`.
+
+    Gives what tells whether there was one.
+    """
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        if interrupted.is_set():
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            raise KeyboardInterrupt
+        interrupted.set()
+        if not is_quiet and sys.stderr.isatty():
+            os.write(sys.stderr.fileno(), _SAID)  # print might wait for a lock that we hold
+        replay.interrupt()
+
+    before = {number: signal.signal(number, interrupt) for number in _SIGNALS}
+    try:
+        yield interrupted.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
