@@ -132,6 +132,6 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if close:
         return f"Did you mean {' or '.join(close)}?"
     if choices:
-        shown = ", ".join(choices[-12:])
+        shown = ", ".join(choices[-16:])
         return f"Known: {shown}."
     return "None is held yet: %chex_checkpoint NAME takes one."

@@ -7,6 +7,7 @@ cell.  They are recorded for real, so that costs, sizes and lineages are measure
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -195,8 +196,16 @@ import time
 def spin(seconds):
     end = time.process_time() + seconds
     while time.process_time() < end:
-        pass"""
+        for _ in range(2000):
+            pass"""
 """A loop that takes so much CPU time, however fast the machine is."""
+_SPINS = re.compile(r"^spin\(([0-9.]+)\)$", re.MULTILINE)
+
+
+def nominal_seconds(source: str) -> float:
+    """Return the CPU time that a cell of a tree takes."""
+    found = _SPINS.search(source)
+    return float(found[1]) if found else 0.0
 
 
 def tree_versions(tree: ExecutionTree, *, cost_scale: float, size_scale: float) -> Versions:

@@ -62,7 +62,11 @@ def failure(outcome: Outcome) -> str:
 def waiting(argv: tuple[str, ...], folder: Path) -> Iterator[tuple[Kernel, str, Path]]:
     """Give a kernel, a request in which a replay waits, and what it waits for to go."""
     gate = folder / "gate"
-    with Kernel(Launch(argv=argv, env={"PYTHONHASHSEED": "0"}), folder / "kernel") as kernel:
+    env = {
+        "PYTHONHASHSEED": "0",
+        "TMPDIR": str(folder),
+    }  # a kernel that is killed tidies up nothing
+    with Kernel(Launch(argv=argv, env=env), folder / "kernel") as kernel:
         kernel.execute("%load_ext chexpoint").ok()
         record(kernel, tuple(source.replace("{gate!r}", repr(str(gate))) for source in SLOW))
         if argv == CHEX:  # an interrupted cell that waits must not be taken for one that hangs

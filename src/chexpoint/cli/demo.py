@@ -253,15 +253,14 @@ def _recorded(study: Study, folder: Path, *, is_quiet: bool) -> tuple[Seconds, b
 
 def _replayed(project: Project, *, is_quiet: bool) -> Replay:
     from chexpoint.cli.replay_progress import shown_progress
-    from chexpoint.cli.replay_signals import interrupting
+    from chexpoint.cli.replay_signals import run_interruptibly
     from chexpoint.project import ProjectFiles, recording_of
     from chexpoint.replay import Replayer
 
     # What came of each version is told in the end: without a terminal, that is enough.
     with shown_progress(is_quiet=is_quiet or not sys.stderr.isatty()) as watch:
         replayer = Replayer(recording_of(project), ProjectFiles(project), watch=watch)
-        with interrupting(replayer, is_quiet=is_quiet):
-            return replayer.run()
+        return run_interruptibly(replayer, replayer.run, is_quiet=is_quiet)
 
 
 def _keep_report(replay: Replay, folder: Path, *, is_quiet: bool) -> None:

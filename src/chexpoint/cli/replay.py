@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130
 
 _AUTO = "auto"
-_LARGEST_BUDGET = 2**62
 _PARTS = re.compile(r"(?<=[a-z])\s*(?=[0-9.])")
 
 
@@ -149,7 +148,7 @@ class ReplayCommand:
 class _Settings:
     """How to replay."""
 
-    budget_bytes: int
+    budget_bytes: float
     planner: str
     workers: int
     within_s: Seconds | None
@@ -172,7 +171,7 @@ def _settings(args: argparse.Namespace) -> _Settings:
     given = {"rtol": args.rtol, "atol": args.atol}
     tolerance = replace(Tolerance(), **{name: x for name, x in given.items() if x is not None})
     return _Settings(
-        budget_bytes=int(min(budget, _LARGEST_BUDGET)),
+        budget_bytes=budget,
         planner=planner,
         workers=parse_workers(args.workers),
         within_s=None if args.within is None else parse_duration(args.within),

@@ -28,11 +28,11 @@ class Interruptible(Protocol):
 
 
 def run_interruptibly(replay: Interruptible, run: Callable[[], _T], *, is_quiet: bool) -> _T:
-    """Return what ``run`` returns, which signals may end before its time; see `interrupting`.
+    """Return what ``run`` returns, which signals may end before its time.
 
     So that they do whatever the replay waits for, ``run`` has a thread of its own.
     """
-    with interrupting(replay, is_quiet=is_quiet) as is_interrupted:
+    with _interrupting(replay, is_quiet=is_quiet) as is_interrupted:
         future = _started(run)
         while True:
             try:
@@ -45,7 +45,7 @@ def run_interruptibly(replay: Interruptible, run: Callable[[], _T], *, is_quiet:
 
 
 @contextlib.contextmanager
-def interrupting(replay: Interruptible, *, is_quiet: bool) -> Iterator[Callable[[], bool]]:
+def _interrupting(replay: Interruptible, *, is_quiet: bool) -> Iterator[Callable[[], bool]]:
     """Let the first Ctrl-C or SIGTERM interrupt a replay; the second is a `KeyboardInterrupt`.
 
     Gives what tells whether there was one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import select
@@ -63,11 +64,9 @@ class PipeFront:
         return ev.ShutdownAsked()
 
     def _send(self, channel: Channel, frames: Sequence[Any]) -> None:
-        if not self._closed:
-            try:
-                self._link.send(channel, frames)
-            except OSError:
-                self._closed = True
+        # That the driver is gone shows when it is listened to: then the engine has to end.
+        with contextlib.suppress(OSError):
+            self._link.send(channel, frames)
 
     def _tell(self, **event: Any) -> None:
         self._send(Channel.ENGINE, [json.dumps(event).encode()])

@@ -251,7 +251,12 @@ class EngineState(Follower):
                 case "status":
                     self._do(ev.Answer(ask, self.status()))
                 case "lineage" if ask.from_cell:
-                    self._do(ev.TellLineage(ask, self.time.place))  # up to the cell before
+                    # Up to the cell before; of one that runs again, that is behind the place.
+                    is_again = (
+                        isinstance(self.doing, Running) and self.doing.request.kind == "again"
+                    )
+                    at = self.time.worker if is_again else self.time.place
+                    self._do(ev.TellLineage(ask, at))
                 case "recording":
                     self._do(ev.TellRecording(ask))
                 case "start":

@@ -264,6 +264,7 @@ class ReplayProgress:
     seconds_left: Seconds | None = None
     held_bytes: Bytes = 0
     budget_bytes: float = 0
+    """What checkpoints may hold; 0 if there is no limit."""
 
 
 def replayed_cell_from_json(data: dict[str, Any]) -> ReplayedCell:

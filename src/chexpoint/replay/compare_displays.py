@@ -65,8 +65,8 @@ def compare_displays(recorded: Data, replayed: Data, tolerance: Tolerance) -> Fi
     kind = richest(common)
     has_more = len(recorded) > 1 or len(replayed) > 1
     if (not kind or (kind == _PLAIN and has_more)) and (recorded or replayed):
-        shown = richest(replayed) or "nothing"
-        return Finding("different", f"is shown as {shown} instead of {richest(recorded)}")
+        old, new = richest(recorded) or "nothing", richest(replayed) or "nothing"
+        return Finding("different", f"is shown as {new} instead of {old}")
     return _compare(kind, recorded.get(kind), replayed.get(kind), tolerance)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from chexpoint.model import Output
 from chexpoint.replay.compare_finding import quoted, sentence
-from chexpoint.replay.compare_numbers import has_close_numbers
+from chexpoint.replay.compare_numbers import has_close_numbers, without_numbers
 from chexpoint.replay.compare_streams import stream_of, without_own_lines
 from chexpoint.replay.compare_texts import LARGEST_TEXT, lasting_lines
 from chexpoint.replay.compare_volatile import without_volatile
@@ -66,8 +66,12 @@ def _missing_line(log: str, other: str, tolerance: Tolerance) -> tuple[int, str]
 def _goes_on_with(line: str, candidates: Iterator[str], tolerance: Tolerance) -> bool:
     """Return whether a line is still to come; takes the candidates up to it."""
     normal = without_volatile(line, tolerance)
-    return any(
-        other == line
-        or (other and has_close_numbers(normal, without_volatile(other, tolerance), tolerance))
-        for other in candidates
-    )
+    rest = without_numbers(normal)
+    for other in candidates:
+        if other == line:
+            return True
+        # What is left without numbers is compared first: that takes no time if it is much longer.
+        candidate = without_volatile(other, tolerance)
+        if without_numbers(candidate) == rest and has_close_numbers(normal, candidate, tolerance):
+            return True
+    return False

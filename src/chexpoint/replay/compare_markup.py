@@ -25,6 +25,7 @@ _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*+)[^<>]*+>", re.ASCII)
 _ID = re.compile(r"""\bid\s?=\s?\\?["']([\w-]*+)\\?["']""", re.ASCII)
 _RANDOM = re.compile(r"(?<![a-zA-Z0-9])(?:[a-z_]{0,40}_)?[0-9a-f]{32}(?![\w-])", re.ASCII)
 _WORD = re.compile(r"[\w-]{2,}+", re.ASCII)
+_LARGEST_PAGE = 4 * 2**20  # characters; tables of larger ones are compared as text
 
 
 class _Page(NamedTuple):
@@ -40,8 +41,8 @@ def compare_html(recorded: str, replayed: str, tolerance: Tolerance) -> Finding:
     """Return how two pieces of HTML compare; tables by what their cells say."""
     if recorded == replayed:
         return SAME
-    if max(len(recorded), len(replayed)) > LARGEST_TEXT:
-        return compare_texts(recorded, replayed, tolerance)
+    if max(len(recorded), len(replayed)) > _LARGEST_PAGE:
+        return compare_markup(recorded, replayed, tolerance)
     old, new = _take_apart(recorded), _take_apart(replayed)
     if len(old.tables) != len(new.tables):
         what = f"has {len(new.tables)} tables instead of {len(old.tables)}"

@@ -54,6 +54,11 @@ def has_close_numbers(recorded: str, replayed: str, tolerance: Tolerance) -> boo
     return _is_same_text(recorded[at:], replayed[other:])
 
 
+def without_numbers(text: str) -> str:
+    """Return what is left of a text: two with close numbers leave the same."""
+    return " ".join(_NUMBER.sub(" # ", text).split())
+
+
 def _is_same_text(left: str, right: str) -> bool:
     return left == right or left.split() == right.split()
 

@@ -11,7 +11,7 @@ from chexpoint.model import Output, OutputDifference
 from chexpoint.replay.compare_alignment import Keys, align
 from chexpoint.replay.compare_displays import Data, compare_displays, name_of, richest, telling
 from chexpoint.replay.compare_finding import Comparison, Finding, quoted, sentence, worst
-from chexpoint.replay.compare_streams import stream_of, without_own_lines
+from chexpoint.replay.compare_streams import stream_of, text_of, without_own_lines
 from chexpoint.replay.compare_texts import compare_texts
 from chexpoint.replay.tolerance import Tolerance
 
@@ -19,7 +19,7 @@ __all__ = ["Comparison", "compare_outputs"]
 
 _OWN = "application/vnd.chex."
 _OWN_TEXT = "CHEX: "
-_DISPLAYS = frozenset({"display_data", "execute_result", "update_display_data"})
+_DISPLAYS = ("display_data", "execute_result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,17 +131,17 @@ def _texts(streams: dict[str, list[str]], places: dict[str, int]) -> Iterator[_S
 
 def _shown(place: int, output: object) -> _Shown | None:
     """Return what an output shows that is no stream; None if CHEX has made it."""
-    kind = output.get("output_type") if isinstance(output, dict) else None
-    if isinstance(output, dict) and kind == "error":
+    data: Data = {"application/json": output}  # unless it is something that is known
+    if isinstance(output, dict) and output.get("output_type") == "error":
         # The traceback has paths and numbers of lines in it, and art.
-        text = f"{output.get('ename')}: {output.get('evalue')}"
-        return _Shown(place=place, kind="error", name="the error", text=text)
-    if isinstance(output, dict) and isinstance(kind, str) and kind in _DISPLAYS:
+        name, message = text_of(output.get("ename")), text_of(output.get("evalue"))
+        if name is not None and message is not None:
+            text = f"{name}: {message}"
+            return _Shown(place=place, kind="error", name="the error", text=text)
+    elif isinstance(output, dict) and output.get("output_type") in _DISPLAYS:
         data = telling(output.get("data"))
         if _is_own(data):
             return None
-    else:
-        data = {"application/json": output}  # nothing that is known
     best = richest(data)
     return _Shown(place=place, kind=best, name=name_of(best), data=data)
 
@@ -150,5 +150,5 @@ def _is_own(data: Data) -> bool:
     """Return whether data is a mark of CHEX."""
     if any(kind.startswith(_OWN) for kind in data):
         return True
-    texts = [str(data.get(kind, "")) for kind in ("text/plain", "text/html")]
-    return texts[0].startswith(_OWN_TEXT) and _OWN_TEXT in texts[1]
+    plain, markup = text_of(data.get("text/plain")) or "", text_of(data.get("text/html")) or ""
+    return plain.startswith(_OWN_TEXT) and _OWN_TEXT in markup

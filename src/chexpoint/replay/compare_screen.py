@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 # Colors, titles and links change nothing about what is written where.
-_DECORATION = re.compile(r"\x1b\[[0-9;:]*m|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
-_MOVE = re.compile(r"\x1b\[([0-9;?]*+)([@-~])|\x1b.?|[\r\n\b]|[^\x1b\r\n\b]++", re.DOTALL)
+_DECORATION = re.compile(r"\x1b\[[0-9;:]*m|\x1b\][^\x07\x1b\n]*+(?:\x07|\x1b\\)")
+_MOVE = re.compile(r"\x1b\[(\d{0,6}+)[0-9;?]*+([@-~])|\x1b[ -~]?|[\r\n\b]|[^\x1b\r\n\b]++")
 _WIDEST = 10_000  # columns; wide enough for any line that is drawn over
 
 
@@ -48,8 +48,7 @@ def _draw(text: str) -> Iterable[str]:
         elif not piece.startswith("\x1b"):
             screen.write(piece)
         elif match[2] == "A":
-            # No number that matters has more than six digits.
-            screen.row = max(0, screen.row - int(match[1][:6].strip("?;") or 1))
+            screen.row = max(0, screen.row - int(match[1] or 1))
         elif match[2] == "K":
             screen.erase(match[1])
     while len(screen.rows) > 1 and not screen.rows[-1].strip():

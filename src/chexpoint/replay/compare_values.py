@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chexpoint.replay.compare_arrays import compare_arrays
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _Place = tuple["_Place", object] | None
 """A key or number, and where the thing is that it belongs to; None for the whole."""
+
+_Pair = tuple[_Place, object, object]
 
 # How plotly names the types of arrays that it sends as base64.
 _TYPES = frozenset({"i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"})
@@ -34,27 +36,39 @@ def compare_values(recorded: object, replayed: object, tolerance: Tolerance) -> 
 
 
 def _findings(recorded: object, replayed: object, tolerance: Tolerance) -> Iterator[Finding]:
-    to_do: list[tuple[_Place, object, object]] = [(None, recorded, replayed)]
+    to_do: list[Iterator[_Pair]] = [iter([(None, recorded, replayed)])]
     while to_do:
-        place, old, new = to_do.pop()
-        if isinstance(old, dict) and isinstance(new, dict):
+        pair = next(to_do[-1], None)
+        if pair is None:
+            to_do.pop()
+            continue
+        place, old, new = pair
+        arrays = _array(old), _array(new)
+        if arrays[0] is not None and arrays[1] is not None:
+            found = compare_arrays(arrays[0], arrays[1], tolerance)
+            yield found._replace(what=found.what and found.what + _at(place))
+        elif isinstance(old, dict) and isinstance(new, dict):
             if old.keys() != new.keys():
                 yield Finding("different", f"has other keys{_at(place)}")
-                return
-            arrays = _array(old), _array(new)
-            if arrays[0] is not None and arrays[1] is not None:
-                found = compare_arrays(arrays[0], arrays[1], tolerance)
-                yield found._replace(what=found.what and found.what + _at(place))
             else:
-                to_do += [((place, key), old[key], new[key]) for key in reversed(old)]
+                to_do.append(_members(place, old, new))
         elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
             if len(old) != len(new):
                 what = f"has {len(new)} elements instead of {len(old)}{_at(place)}"
                 yield Finding("different", what)
-                return
-            to_do += [((place, i), old[i], new[i]) for i in reversed(range(len(old)))]
+            else:
+                to_do.append(_elements(place, old, new))
         else:
             yield _compare_leaves(old, new, place, tolerance)
+
+
+def _members(place: _Place, old: dict[Any, Any], new: dict[Any, Any]) -> Iterator[_Pair]:
+    return (((place, key), old[key], new[key]) for key in old)
+
+
+def _elements(place: _Place, old: Sequence[object], new: Sequence[object]) -> Iterator[_Pair]:
+    pairs = zip(old, new, strict=True)
+    return (((place, number), left, right) for number, (left, right) in enumerate(pairs))
 
 
 def _compare_leaves(old: object, new: object, place: _Place, tolerance: Tolerance) -> Finding:
@@ -114,8 +128,10 @@ def _at(place: _Place) -> str:
 # ------------------------------------------------------------ arrays inside of JSON
 
 
-def _array(value: dict[Any, Any]) -> NDArray[Any] | None:
+def _array(value: object) -> NDArray[Any] | None:
     """Return the array that plotly has packed into a dict; None if it is something else."""
+    if not isinstance(value, dict):
+        return None
     dtype, data = value.get("dtype"), value.get("bdata")
     if not isinstance(dtype, str) or dtype not in _TYPES or not isinstance(data, str):
         return None

@@ -5,6 +5,7 @@ All workers report here; what they report is told on, one thing at a time.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -298,7 +299,7 @@ class Ledger:
                 seconds=self._seconds(),
                 seconds_left=max((seconds for _, seconds in left), default=None),
                 held_bytes=sum(self._held.values()),
-                budget_bytes=self._budget,
+                budget_bytes=self._budget if math.isfinite(self._budget) else 0,
                 **facts,  # type: ignore[arg-type]
             )
         )

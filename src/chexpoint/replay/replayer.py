@@ -49,6 +49,9 @@ STEP_COSTS = StepCosts(
 """What steps cost on an ordinary machine: forks copy page tables, not pages."""
 
 _MOST_WORKERS = 256
+# More than any machine has; planners are told how much too large a state is.
+_NO_LIMIT: Bytes = 2**60
+_LOOK_S: Seconds = 0.25
 # How much less is tried if several workers are not done with their versions in time.
 _LESS = 0.85
 _MOST_TRIES = 12
@@ -62,7 +65,8 @@ class Replayer:
     files
         Where the contents of the files are that cells read.
     budget_bytes
-        Memory for the checkpoints of all workers; half of what is available by default.
+        Memory for the checkpoints of all workers, infinity for no limit; half of what is available
+        by default.
     planner
         A name from `chexpoint.plan.PLANNERS`.
     workers
@@ -84,7 +88,7 @@ class Replayer:
         recording: Recording,
         files: FileSource,
         *,
-        budget_bytes: Bytes | None = None,
+        budget_bytes: float | None = None,
         planner: str = "pc-move",
         workers: int = 1,
         within_s: Seconds | None = None,
@@ -98,7 +102,8 @@ class Replayer:
             raise InvalidValue(f"{workers} workers are not possible: 1 to {_MOST_WORKERS} are")
         self._recording = recording
         self._files = files
-        self._budget = default_budget() if budget_bytes is None else budget_bytes
+        self._asked_budget = default_budget() if budget_bytes is None else budget_bytes
+        self._budget = int(min(self._asked_budget, _NO_LIMIT))
         self._planner = planner
         self._workers = workers
         self._within_s = within_s
@@ -137,7 +142,7 @@ class Replayer:
         if self._within_s is not None:
             self._deadline = time.monotonic() + self._within_s
         done = self._done_before() if resume else {}
-        ledger = Ledger(self._recording, self._budget, self._log, done, self._watch)
+        ledger = Ledger(self._recording, self._asked_budget, self._log, done, self._watch)
         self._log.begin(done)
         base = Path(tempfile.mkdtemp(prefix="chex-replay-", dir=self._scratch))
         try:
@@ -216,7 +221,10 @@ class Replayer:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_S)
+                if self._is_interrupted:
+                    self.interrupt()  # a cell may have begun just after the first one
         self._raise_failure()
         return seconds
 
@@ -228,7 +236,7 @@ class Replayer:
             self._recording,
             self._files,
             base=folder,
-            budget_bytes=int(self._budget),
+            budget_bytes=self._budget,
             timeout_s=self._timeout_s,
             tolerance=self._tolerance,
             seconds_left=self._seconds_left,
