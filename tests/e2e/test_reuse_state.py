@@ -146,3 +146,10 @@ def test_two_kernels_share_what_they_record(bench: Bench, tmp_path: Path) -> Non
         assert value(other, "w19, w1") == value(bench.kernel, "w19, w1") == "(19, 1)"
         cells += [f"w{n} = {n}" for n in range(3, 20)]
         assert reused(run_all(other, cells, version="again")) == "r" * 19
+
+
+def test_a_cell_that_asks_for_its_path_can_be_run_again(bench: Bench) -> None:
+    bench.run_all(["w1 = 1", "w2 = w1 + 1\n%chex_lineage"], "asks")
+    bench.run_all(["v1 = 5"], "elsewhere")
+    bench.run("%chex_checkout asks")
+    assert bench.run("print(w2)").text == "2\n"

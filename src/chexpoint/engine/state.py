@@ -252,10 +252,7 @@ class EngineState(Follower):
                     self._do(ev.Answer(ask, self.status()))
                 case "lineage" if ask.from_cell:
                     # Up to the cell before; of one that runs again, that is behind the place.
-                    is_again = (
-                        isinstance(self.doing, Running) and self.doing.request.kind == "again"
-                    )
-                    at = self.time.worker if is_again else self.time.place
+                    at = self.time.worker if self._runs_again() else self.time.place
                     self._do(ev.TellLineage(ask, at))
                 case "recording":
                     self._do(ev.TellRecording(ask))
@@ -286,8 +283,12 @@ class EngineState(Follower):
         except Exception as error:
             self._do(ev.Answer(ask, error=error))
 
+    def _runs_again(self) -> bool:
+        """Return whether a cell is run only to bring back a state."""
+        return isinstance(self.doing, Running) and self.doing.request.kind == "again"
+
     def _start_program(self, ask: Ask) -> None:
-        if isinstance(self.doing, Running) and self.doing.request.kind == "again":
+        if self._runs_again():
             self._do(ev.Answer(ask))  # what it was for was done when the cell ran first
         else:
             self._waits = ask.from_cell
