@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from chexpoint.replay.compare_finding import Finding, change, worst
+from chexpoint.replay.compare_finding import SAME, Finding, change, worst
 from chexpoint.replay.compare_numbers import has_close_numbers
 from chexpoint.replay.compare_texts import compare_texts
 from chexpoint.replay.tolerance import Tolerance
@@ -23,6 +23,7 @@ def compare_tables(
 def _findings(
     recorded: Iterable[Row], replayed: Iterable[Row], tolerance: Tolerance
 ) -> Iterator[Finding]:
+    is_close = False
     for number, (old, new) in enumerate(zip_longest(recorded, replayed), start=1):
         if old is None or new is None:
             what = "ends before" if new is None else "goes on with"
@@ -32,14 +33,19 @@ def _findings(
             yield Finding("different", what)
         elif old != new:
             for column, (left, right) in enumerate(zip(old, new, strict=True), start=1):
-                if left != right:
+                found = _compare_cells(left, right, tolerance)
+                # Sentences take time, and of those about what is close only the first is used.
+                if found.status == "different" or (found.status == "close" and not is_close):
+                    is_close = True
                     where = f"row {number}, column {column}: {change(left, right)}"
-                    yield _compare_cells(left, right, where, tolerance)
+                    yield found._replace(what=f"{found.what} {where}")
 
 
-def _compare_cells(old: str, new: str, where: str, tolerance: Tolerance) -> Finding:
+def _compare_cells(old: str, new: str, tolerance: Tolerance) -> Finding:
+    if old == new:
+        return SAME
     if has_close_numbers(old, new, tolerance):
-        return Finding("close", f"has close numbers, first in {where}")
+        return Finding("close", "has close numbers, first in")
     if compare_texts(old, new, tolerance).status == "different":
-        return Finding("different", f"differs in {where}")
-    return Finding("close", f"differs only in volatile parts, first in {where}")
+        return Finding("different", "differs in")
+    return Finding("close", "differs only in volatile parts, first in")

@@ -37,6 +37,7 @@ def compare_values(recorded: object, replayed: object, tolerance: Tolerance) -> 
 
 def _findings(recorded: object, replayed: object, tolerance: Tolerance) -> Iterator[Finding]:
     to_do: list[Iterator[_Pair]] = [iter([(None, recorded, replayed)])]
+    is_close = False
     while to_do:
         pair = next(to_do[-1], None)
         if pair is None:
@@ -59,7 +60,12 @@ def _findings(recorded: object, replayed: object, tolerance: Tolerance) -> Itera
             else:
                 to_do.append(_elements(place, old, new))
         else:
-            yield _compare_leaves(old, new, place, tolerance)
+            found = _compare_leaves(old, new, tolerance)
+            # Sentences take time, and of those about what is close only the first is used.
+            if found.status == "different" or (found.status == "close" and not is_close):
+                is_close = True
+                values = change(_text(old), _text(new))
+                yield found._replace(what=f"{found.what}{_at(place)}: {values}")
 
 
 def _members(place: _Place, old: dict[Any, Any], new: dict[Any, Any]) -> Iterator[_Pair]:
@@ -71,21 +77,17 @@ def _elements(place: _Place, old: Sequence[object], new: Sequence[object]) -> It
     return (((place, number), left, right) for number, (left, right) in enumerate(pairs))
 
 
-def _compare_leaves(old: object, new: object, place: _Place, tolerance: Tolerance) -> Finding:
+def _compare_leaves(old: object, new: object, tolerance: Tolerance) -> Finding:
     if isinstance(old, str) and isinstance(new, str):
-        found = compare_texts(old, new, tolerance)
-        if found.status != "close":
-            return _differs(old, new, place) if found.status == "different" else SAME
-        return Finding("close", f"{found.what}{_at(place)}")
+        status = compare_texts(old, new, tolerance).status
+        if status == "close":
+            return Finding("close", "has close numbers or volatile parts, first")
+        return SAME if status == "same" else Finding("different", "differs")
     if type(old) is type(new) and (old == new or (_is_nan(old) and _is_nan(new))):
         return SAME
     if _is_number(old) and _is_number(new) and _are_close(old, new, tolerance):
-        return Finding("close", f"has close numbers{_at(place)}: {change(_text(old), _text(new))}")
-    return _differs(old, new, place)
-
-
-def _differs(old: object, new: object, place: _Place) -> Finding:
-    return Finding("different", f"differs{_at(place)}: {change(_text(old), _text(new))}")
+        return Finding("close", "has close numbers, first")
+    return Finding("different", "differs")
 
 
 def _is_nan(value: object) -> bool:

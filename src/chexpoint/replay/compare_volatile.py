@@ -22,6 +22,7 @@ _CLOCK = r"\d\d?:\d\d(?::\d\d(?:[.,]\d++)?)?"
 _ZONE = r"(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
 _AND_CLOCK = rf"(?:[T\s,]\s?{_CLOCK}{_ZONE})?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}+"
+_LETTERS = r"(?:[AP]M\s)?(?:[A-Z]{3,4}\s)?"  # as the command `date` puts them
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}+,?\s)?"
 
 _AMOUNT = r"\d(?<![\w.]\d)\d*+(?:\.\d++)?(?:e[-+]?\d++)?"
@@ -81,7 +82,7 @@ _KINDS = (
         rf"{_YEAR}(?<!\d....)(?P<sep>[-/.])\d\d?(?P=sep)\d\d?(?!\d){_AND_CLOCK}",
         rf"{_YEAR}(?<!\d....)[01]\d[0-3]\d[-_T][0-2]\d{{5}}(?!\d)",
         rf"\d(?<!\w\d)\d?(?P<mid>[-/.])\d\d?(?P=mid){_YEAR}\b{_AND_CLOCK}",
-        rf"{_DAY}{_MONTH}\s{{1,2}}\d\d?,?\s(?:{_CLOCK}\s)?{_YEAR}\b(?:\s{_CLOCK}{_ZONE})?",
+        rf"{_DAY}{_MONTH}\s{{1,2}}\d\d?,?\s(?:{_CLOCK}\s{_LETTERS})?{_YEAR}\b(?:\s{_CLOCK}{_ZONE})?",
         rf"{_DAY}\d\d?[\s-]{_MONTH}[\s-]{_YEAR}\b(?:\s{_CLOCK}{_ZONE})?",
         rf"datetime\.date(?:time)?\({_YEAR},[\d,\s]*+\)",
     ),

@@ -231,9 +231,13 @@ SPEC = {"mark": "bar", "data": {"values": [{"x": 1, "y": 0.5}, {"x": 2, "y": Non
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ('"y": 0.5', '"y": 0.50000000001', "has close numbers at data.values.0.y: '0.5' -> "),
+        (
+            '"y": 0.5',
+            '"y": 0.50000000001',
+            "has close numbers, first at data.values.0.y: '0.5' -> ",
+        ),
         ('"y": 0.5', '"y": 0.6', "differs at data.values.0.y: '0.5' -> '0.6'"),
-        ('"x": 2', '"x": 2.0', "has close numbers at data.values.1.x: '2' -> '2.0'"),
+        ('"x": 2', '"x": 2.0', "has close numbers, first at data.values.1.x: '2' -> '2.0'"),
         ('"x": 2', '"x": 3', "differs at data.values.1.x: '2' -> '3'"),
         ('"x": 1', '"x": true', "differs at data.values.0.x: '1' -> 'True'"),
         ('"y": null', '"y": NaN', "differs at data.values.1.y: 'None' -> 'nan'"),

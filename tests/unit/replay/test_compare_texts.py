@@ -47,6 +47,7 @@ CLOSE = {
     "a date": ("today is 2026-11-17", "today is 2027-01-02"),
     "an American date": ("11/17/2026", "12/01/2026"),
     "a date in words": ("Tue Nov 17 10:32:21 2026", "Wed Nov 18 09:01:05 2026"),
+    "the command date": ("Tue Nov 17 10:53:08 UTC 2026", "Wed Nov 18 09:01:05 AM CET 2026"),
     "a long date": ("November 17, 2026", "January 2, 2027"),
     "a name with a time": ("run_20261117_103221.csv", "run_20261118_090105.csv"),
     "a time of day": ("[10:32:21] epoch 1 done", "[09:01:05] epoch 1 done"),
