@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "chexpoint"
 LAYERS = (
     {"errors"},
     {"model"},
-    {"lineage", "store", "plan", "package", "hindsight", "graph", "view"},
+    {"compare", "graph", "hindsight", "lineage", "package", "plan", "store", "view"},
     {"engine"},
     {"replay"},
     {"project"},

@@ -15,6 +15,7 @@ from chexpoint import errors
 PACKAGES = [
     "chexpoint",
     "chexpoint.cli",
+    "chexpoint.compare",
     "chexpoint.engine",
     "chexpoint.lineage",
     "chexpoint.magics",

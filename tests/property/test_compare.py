@@ -9,14 +9,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from chexpoint.compare.logs import missing_from_log
+from chexpoint.compare.markup import compare_html
+from chexpoint.compare.outputs import Comparison, compare_outputs
+from chexpoint.compare.screen import shown_lines
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
+from chexpoint.compare.values import compare_values
 from chexpoint.model import Output
-from chexpoint.replay.compare_logs import missing_from_log
-from chexpoint.replay.compare_markup import compare_html
-from chexpoint.replay.compare_outputs import Comparison, compare_outputs
-from chexpoint.replay.compare_screen import shown_lines
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.compare_values import compare_values
-from chexpoint.replay.tolerance import Tolerance
 
 pytestmark = pytest.mark.slow
 

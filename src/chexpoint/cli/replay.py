@@ -26,8 +26,8 @@ from chexpoint.cli.replay_source import Source, is_package, project_source, repl
 from chexpoint.errors import InvalidValue, suggestion
 
 if TYPE_CHECKING:
+    from chexpoint.compare import Tolerance
     from chexpoint.model import Replay, ReplayProgress, Seconds
-    from chexpoint.replay import Tolerance
 
 EXIT_INTERRUPTED = 130
 
@@ -157,9 +157,9 @@ class _Settings:
 
 
 def _settings(args: argparse.Namespace) -> _Settings:
+    from chexpoint.compare import Tolerance
     from chexpoint.engine import settings_from
     from chexpoint.plan import DEFAULT_PLANNER, PLANNERS
-    from chexpoint.replay import Tolerance
 
     if args.budget is None:
         budget: float = settings_from(os.environ)[0].budget_bytes

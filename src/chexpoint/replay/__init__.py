@@ -3,6 +3,5 @@
 from chexpoint.replay.files import FileSource
 from chexpoint.replay.replay_log import recording_digest
 from chexpoint.replay.replayer import Replayer
-from chexpoint.replay.tolerance import Tolerance
 
-__all__ = ["FileSource", "Replayer", "Tolerance", "recording_digest"]
+__all__ = ["FileSource", "Replayer", "recording_digest"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from chexpoint.compare import Tolerance, compare_files, compare_outputs, missing_from_log
 from chexpoint.lineage import input_reasons
 from chexpoint.model import (
     REPLAY_STATUSES,
@@ -17,11 +18,7 @@ from chexpoint.model import (
     ReplayedCell,
     ReplayStatus,
 )
-from chexpoint.replay.compare_files import compare_files
-from chexpoint.replay.compare_logs import missing_from_log
-from chexpoint.replay.compare_outputs import compare_outputs
 from chexpoint.replay.files import FileSource, is_in_project
-from chexpoint.replay.tolerance import Tolerance
 
 _HEX = re.compile("[0-9a-f]{32}")
 

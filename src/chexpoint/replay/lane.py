@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from chexpoint.compare import Tolerance
 from chexpoint.engine import Engine, body_of
 from chexpoint.errors import (
     EngineClosed,
@@ -39,7 +40,6 @@ from chexpoint.replay.checking import Checker
 from chexpoint.replay.course import Course
 from chexpoint.replay.files import FileSource, lay_out, make_ready, missing_file
 from chexpoint.replay.scratch import FolderState, Scratch
-from chexpoint.replay.tolerance import Tolerance
 
 # A cell that ends its process is given so many chances: it may not have been its fault.
 _MOST_ATTEMPTS = 2

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from chexpoint.compare import Tolerance
 from chexpoint.engine import default_budget
 from chexpoint.errors import InvalidValue
 from chexpoint.model import (
@@ -36,7 +37,6 @@ from chexpoint.replay.files import FileSource, missing_file
 from chexpoint.replay.lane import Lane
 from chexpoint.replay.ledger import Ledger
 from chexpoint.replay.replay_log import ReplayLog
-from chexpoint.replay.tolerance import Tolerance
 
 STEP_COSTS = StepCosts(
     checkpoint=0.008,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from chexpoint.compare import Tolerance
 from chexpoint.model import (
     CellAudit,
     CellError,
@@ -22,7 +23,6 @@ from chexpoint.model import (
     RecordedCell,
     ReplayedCell,
 )
-from chexpoint.replay import Tolerance
 from chexpoint.replay.checking import Checker
 
 ERROR = CellError(ename="ValueError", evalue="no", traceback=("ValueError: no",))

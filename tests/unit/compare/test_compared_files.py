@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from chexpoint.replay.compare_files import LARGEST_FILE, compare_files
-from chexpoint.replay.compare_outputs import Comparison
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.files import LARGEST_FILE, compare_files
+from chexpoint.compare.outputs import Comparison
+from chexpoint.compare.tolerance import Tolerance
 
 
 def compare(folder: Path, name: str, recorded: bytes, replayed: bytes) -> Comparison:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from chexpoint.compare.logs import missing_from_log
+from chexpoint.compare.tolerance import Tolerance
 from chexpoint.model import Output
-from chexpoint.replay.compare_logs import missing_from_log
-from chexpoint.replay.tolerance import Tolerance
 
 
 def out(text: str, name: str = "stdout") -> Output:

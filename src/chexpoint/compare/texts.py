@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
+from chexpoint.compare.finding import SAME, Finding, change, quoted
+from chexpoint.compare.numbers import has_close_numbers
+from chexpoint.compare.screen import shown_lines
+from chexpoint.compare.tolerance import Tolerance
+from chexpoint.compare.volatile import is_fleeting, without_volatile
 from chexpoint.model import format_size
-from chexpoint.replay.compare_finding import SAME, Finding, change, quoted
-from chexpoint.replay.compare_numbers import has_close_numbers
-from chexpoint.replay.compare_screen import shown_lines
-from chexpoint.replay.compare_volatile import is_fleeting, without_volatile
-from chexpoint.replay.tolerance import Tolerance
 
 LARGEST_TEXT = 16 * 2**20
 """Characters; longer texts are the same or different, and not looked at in detail."""

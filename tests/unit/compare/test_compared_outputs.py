@@ -10,10 +10,10 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 
+from chexpoint.compare.outputs import Comparison, compare_outputs
+from chexpoint.compare.tolerance import Tolerance
 from chexpoint.engine import marks
 from chexpoint.model import Output
-from chexpoint.replay.compare_outputs import Comparison, compare_outputs
-from chexpoint.replay.tolerance import Tolerance
 
 
 def out(text: Any, name: str = "stdout") -> Output:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chexpoint.replay.compare_finding import SAME, Finding, worst
-from chexpoint.replay.compare_numbers import far_elements
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.finding import SAME, Finding, worst
+from chexpoint.compare.numbers import far_elements
+from chexpoint.compare.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chexpoint.replay.compare_arrays import compare_arrays
-from chexpoint.replay.compare_finding import SAME, Finding, change, worst
-from chexpoint.replay.compare_numbers import is_close
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.arrays import compare_arrays
+from chexpoint.compare.finding import SAME, Finding, change, worst
+from chexpoint.compare.numbers import is_close
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

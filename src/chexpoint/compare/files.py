@@ -10,15 +10,15 @@ import stat
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from chexpoint.compare.arrays import compare_npy, compare_npz
+from chexpoint.compare.finding import SAME, Comparison, Finding, sentence
+from chexpoint.compare.images import compare_images
+from chexpoint.compare.markup import compare_html, compare_markup
+from chexpoint.compare.tables import compare_tables
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
+from chexpoint.compare.values import compare_values
 from chexpoint.model import OutputDifference, format_size
-from chexpoint.replay.compare_arrays import compare_npy, compare_npz
-from chexpoint.replay.compare_finding import SAME, Comparison, Finding, sentence
-from chexpoint.replay.compare_images import compare_images
-from chexpoint.replay.compare_markup import compare_html, compare_markup
-from chexpoint.replay.compare_tables import compare_tables
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.compare_values import compare_values
-from chexpoint.replay.tolerance import Tolerance
 
 __all__ = ["LARGEST_FILE", "compare_files"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from chexpoint.replay.compare_finding import Finding
-from chexpoint.replay.compare_images import IMAGES, compare_images
-from chexpoint.replay.compare_markup import compare_html, compare_markup
-from chexpoint.replay.compare_streams import text_of
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.compare_values import compare_values
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.finding import Finding
+from chexpoint.compare.images import IMAGES, compare_images
+from chexpoint.compare.markup import compare_html, compare_markup
+from chexpoint.compare.streams import text_of
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
+from chexpoint.compare.values import compare_values
 
 Data = Mapping[str, object]
 """Representations of one object, by MIME type."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from chexpoint.compare.numbers import far_elements, has_close_numbers, is_close
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
 from chexpoint.errors import InvalidValue
-from chexpoint.replay.compare_numbers import far_elements, has_close_numbers, is_close
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.tolerance import Tolerance
 
 
 @pytest.mark.parametrize(

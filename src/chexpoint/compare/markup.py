@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from chexpoint.replay.compare_finding import SAME, Finding, worst
-from chexpoint.replay.compare_tables import compare_tables
-from chexpoint.replay.compare_texts import LARGEST_TEXT, compare_texts
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.finding import SAME, Finding, worst
+from chexpoint.compare.tables import compare_tables
+from chexpoint.compare.texts import LARGEST_TEXT, compare_texts
+from chexpoint.compare.tolerance import Tolerance
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*+)[^<>]*+>", re.ASCII)
 # An id without a digit was given by a person.

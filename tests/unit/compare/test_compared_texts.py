@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
-from chexpoint.replay.compare_texts import LARGEST_TEXT, compare_texts
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.texts import LARGEST_TEXT, compare_texts
+from chexpoint.compare.tolerance import Tolerance
 
 # Everything in pairs: what was recorded, and what the replay shows.
 CLOSE = {

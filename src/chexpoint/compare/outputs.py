@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from chexpoint.compare.alignment import Keys, align
+from chexpoint.compare.displays import Data, compare_displays, name_of, richest, telling
+from chexpoint.compare.finding import Comparison, Finding, quoted, sentence, worst
+from chexpoint.compare.streams import stream_of, text_of, without_own_lines
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
 from chexpoint.model import Output, OutputDifference
-from chexpoint.replay.compare_alignment import Keys, align
-from chexpoint.replay.compare_displays import Data, compare_displays, name_of, richest, telling
-from chexpoint.replay.compare_finding import Comparison, Finding, quoted, sentence, worst
-from chexpoint.replay.compare_streams import stream_of, text_of, without_own_lines
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.tolerance import Tolerance
 
 __all__ = ["Comparison", "compare_outputs"]
 

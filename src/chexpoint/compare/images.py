@@ -6,8 +6,8 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chexpoint.replay.compare_finding import SAME, Finding, worst
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.finding import SAME, Finding, worst
+from chexpoint.compare.tolerance import Tolerance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

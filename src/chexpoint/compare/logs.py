@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from chexpoint.compare.finding import quoted, sentence
+from chexpoint.compare.numbers import has_close_numbers, without_numbers
+from chexpoint.compare.streams import stream_of, without_own_lines
+from chexpoint.compare.texts import LARGEST_TEXT, lasting_lines
+from chexpoint.compare.tolerance import Tolerance
+from chexpoint.compare.volatile import without_volatile
 from chexpoint.model import Output
-from chexpoint.replay.compare_finding import quoted, sentence
-from chexpoint.replay.compare_numbers import has_close_numbers, without_numbers
-from chexpoint.replay.compare_streams import stream_of, without_own_lines
-from chexpoint.replay.compare_texts import LARGEST_TEXT, lasting_lines
-from chexpoint.replay.compare_volatile import without_volatile
-from chexpoint.replay.tolerance import Tolerance
 
 
 def missing_from_log(

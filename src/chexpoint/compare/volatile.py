@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.tolerance import Tolerance
 
 # No version was recorded before this year: an earlier date is data, and not the time of a run.
 _YEAR = r"20(?:2[5-9]|[3-9]\d)"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from chexpoint.replay.compare_finding import SAME, Finding, change, worst
-from chexpoint.replay.compare_numbers import has_close_numbers
-from chexpoint.replay.compare_texts import compare_texts
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.finding import SAME, Finding, change, worst
+from chexpoint.compare.numbers import has_close_numbers
+from chexpoint.compare.texts import compare_texts
+from chexpoint.compare.tolerance import Tolerance
 
 Row = Sequence[str]
 

@@ -14,11 +14,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from chexpoint.compare.finding import Finding
+from chexpoint.compare.images import compare_images
+from chexpoint.compare.outputs import compare_outputs
+from chexpoint.compare.tolerance import Tolerance
 from chexpoint.model import Output
-from chexpoint.replay.compare_finding import Finding
-from chexpoint.replay.compare_images import compare_images
-from chexpoint.replay.compare_outputs import compare_outputs
-from chexpoint.replay.tolerance import Tolerance
 
 
 def plot(

@@ -7,7 +7,7 @@ import re
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from chexpoint.replay.tolerance import Tolerance
+from chexpoint.compare.tolerance import Tolerance
 
 if TYPE_CHECKING:
     import numpy as np
