@@ -225,7 +225,7 @@ class Lane:
         there = {checkpoint.id for checkpoint in status.checkpoints if not checkpoint.bad}
         gone = [node for node, ident in self._checkpoints.items() if ident not in there]
         if gone:
-            self._watcher.note("memory is short: checkpoints were let go, and it is planned again")
+            self._watcher.note("checkpoints are lost, perhaps for lack of memory: planned again")
             course.lost(gone)
             for node in gone:
                 self._forget(node)
@@ -236,7 +236,8 @@ class Lane:
         if self.is_interrupted:
             return
         why = str(error).split(". ")[0]
-        if step.node is not None and self._is_hopeless(step.node):
+        is_stuck = isinstance(error, EngineTimeout)
+        if step.node is not None and (is_stuck or self._is_hopeless(step.node)):
             self._fail(course, step.node, why)
         else:
             self._watcher.note(f"a worker is lost, and what it had is computed again: {why}")
@@ -266,7 +267,11 @@ class Lane:
             return
         parent = course.at
         written = self._written(parent)
-        make_ready(cell.lineage, self._recording, self._files, self._scratch, written)
+        try:
+            make_ready(cell.lineage, self._recording, self._files, self._scratch, written)
+        except OSError as error:
+            self._fail(course, node, f"what it reads cannot be put in its place: {error}")
+            return
         result = self._running().run(_source(cell.source), timeout_s=self._timeout_s)
         if self.is_interrupted:
             return
