@@ -193,13 +193,12 @@ def run_once(study: Study) -> tuple[float, dict[str, str]]:
 
 SPIN = """\
 import time
-def spin(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
+def spin(began, seconds):
+    while time.process_time() < began + seconds:
         for _ in range(2000):
             pass"""
-"""A loop that takes so much CPU time, however fast the machine is."""
-_SPINS = re.compile(r"^spin\(([0-9.]+)\)$", re.MULTILINE)
+"""A loop that ends when so much CPU time has passed, however fast the machine is."""
+_SPINS = re.compile(r"^spin\(began, ([0-9.]+)\)$", re.MULTILINE)
 
 
 def nominal_seconds(source: str) -> float:
@@ -231,8 +230,8 @@ def _tree_cell(tree: ExecutionTree, node: NodeId, cost_scale: float, size_scale:
     size = int(here.size * size_scale)
     # A repeated byte is written to every page; the old state is let go of first.
     return (
-        f"held = None\nheld = b'\\1' * {size}\nspin({here.cost * cost_scale:.4f})\n"
-        f"print('{node}', len(held))"
+        f"began = time.process_time()\nheld = None\nheld = b'\\1' * {size}\n"
+        f"spin(began, {here.cost * cost_scale:.4f})\nprint('{node}', len(held))"
     )
 
 
