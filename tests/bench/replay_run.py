@@ -65,11 +65,11 @@ class Recorded:
             for label, version in self.recording.labels.items()
         }
 
-    def replay(self, budget_bytes: float, workers: int = 1) -> Replay:
+    def replay(self, budget_bytes: float | None = None, workers: int = 1) -> Replay:
+        """Replay all versions; by default, within the budget that users have who give none."""
         files = ProjectFiles(self.project)
-        return Replayer(
-            self.recording, files, budget_bytes=int(budget_bytes), workers=workers
-        ).run()
+        budget = None if budget_bytes is None else int(budget_bytes)
+        return Replayer(self.recording, files, budget_bytes=budget, workers=workers).run()
 
 
 def copied_inputs(source: Path, target: Path) -> None:

@@ -265,8 +265,11 @@ def on_cell(number: int, do: Callable[[], None]) -> Callable[[ReplayProgress], N
 
 def engines() -> list[psutil.Process]:
     """Return the supervisors of this process."""
-    children = psutil.Process().children()
-    return [process for process in children if "run_engine" in " ".join(process.cmdline())]
+    return [
+        process
+        for process in psutil.Process().children()
+        if process.status() != psutil.STATUS_ZOMBIE and "run_engine" in " ".join(process.cmdline())
+    ]
 
 
 def test_a_killed_engine_is_replaced_and_nothing_is_missing(project: Project) -> None:

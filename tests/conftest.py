@@ -1,0 +1,26 @@
+"""The order of test files: the longest first, so that no process waits for the other in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+# In minutes on two cores, roughly; all others are far below one.
+_LONG = (
+    "e2e/test_conformance.py",
+    "e2e/test_features.py",
+    "e2e/test_studies.py",
+    "e2e/test_replay.py",
+    "e2e/test_packages.py",
+)
+
+
+def _rank(item: pytest.Item) -> tuple[int, bool]:
+    path = item.path.as_posix()
+    for rank, name in enumerate(_LONG):
+        if path.endswith(name):
+            return rank, False
+    return len(_LONG), "/unit/" in path
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_rank)
