@@ -46,7 +46,7 @@ WORKERS_BAR = 0.65
 
 def workers(quick: bool) -> Row:
     """Two workers against one, in turns, on trees that compute and hold little."""
-    seconds, rounds = (4.0, 1) if quick else (10.0, 3)
+    seconds, rounds = (4.0, 1) if quick else (20.0, 3)
     shapes = {
         "binary": sample_tree("binary", seed=3, nodes=15),
         "star": sample_tree("star", seed=3, nodes=13),

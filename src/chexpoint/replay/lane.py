@@ -119,10 +119,6 @@ class Lane:
         self._attempts: dict[NodeId, int] = {}
         self._engine: Engine | None = None
 
-    @property
-    def is_started(self) -> bool:
-        return self._engine is not None
-
     def start(self) -> None:
         """Start the engine.
 

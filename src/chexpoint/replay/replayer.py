@@ -148,6 +148,8 @@ class Replayer:
         try:
             planned = self._replay(ledger, base)
         finally:
+            for lane in self._lanes:
+                lane.close()
             shutil.rmtree(base, ignore_errors=True)
         ledger.end(is_interrupted=self._is_interrupted)
         self._log.end(is_complete=not self._is_interrupted and not ledger.left_out())
@@ -199,20 +201,25 @@ class Replayer:
         if not leaves:
             ledger.begin(0)
             return 0.0
-        # An engine takes longer to start than most plans to make.
-        first = threading.Thread(target=self._start, args=(self._new_lane(0, ledger, base),))
-        first.start()
+        # Engines take longer to start than most plans to make.
+        for number in range(min(self._workers, len(leaves))):
+            self._new_lane(number, ledger, base)
+        starting = [threading.Thread(target=self._start, args=(lane,)) for lane in self._lanes]
+        for thread in starting:
+            thread.start()
         try:
             before = time.perf_counter()
             plans, seconds = self._plans(tree, leaves)
             ledger.spent(time.perf_counter() - before)
         finally:
-            first.join()
+            for thread in starting:
+                thread.join()
         self._raise_failure()
         courses = [self._course(tree, each) for each in plans]
         ledger.begin(sum(course.remaining()[0] for course in courses))
-        for number in range(1, len(courses)):
-            self._new_lane(number, ledger, base)
+        for lane in self._lanes[len(courses) :]:  # for which there is nothing to do
+            lane.close()
+        del self._lanes[len(courses) :]
         ledger.courses = dict(enumerate(courses))
         threads = [
             threading.Thread(target=self._drive, args=pair)
@@ -254,8 +261,6 @@ class Replayer:
     def _drive(self, lane: Lane, course: Course) -> None:
         try:
             try:
-                if not lane.is_started:
-                    lane.start()
                 lane.follow(course)
             finally:
                 lane.close()
@@ -269,8 +274,6 @@ class Replayer:
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
-            for lane in self._lanes:
-                lane.close()
             raise self._failure
 
     def _seconds_left(self) -> Seconds | None:
