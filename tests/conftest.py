@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
-if TYPE_CHECKING:
-    import pytest
+# A failing assert in the shared checks is as telling as one in a test module.
+pytest.register_assert_rewrite("tests.support")
 
 # In minutes on two cores, roughly; all others are far below one.
 _LONG = (
@@ -14,6 +14,7 @@ _LONG = (
     "e2e/test_studies.py",
     "e2e/test_replay.py",
     "e2e/test_packages.py",
+    "browser/test_jupyterlab.py",
 )
 
 

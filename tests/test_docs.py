@@ -11,9 +11,11 @@ from typing import get_args
 import pytest
 
 import chexpoint.lineage
+from chexpoint import errors
 from chexpoint.cli.capabilities import PROBES
 from chexpoint.cli.completion import Verb, verbs_of
 from chexpoint.cli.main import build_parser
+from chexpoint.config import SETTINGS
 from chexpoint.model import EffectKind, InputKind
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +26,7 @@ LINKED_PAGES = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md"]
 CLI = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
 MAGICS = (DOCS / "reference" / "magics.md").read_text(encoding="utf-8")
 ENVIRONMENT = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
+CONFIGURATION = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8")
 LINEAGE = (DOCS / "reference" / "lineage.md").read_text(encoding="utf-8")
 TOUR = (DOCS / "explanation" / "tour.md").read_text(encoding="utf-8")
 
@@ -96,7 +99,7 @@ def test_no_magic_is_shown_that_is_not_there(page: Path) -> None:
 
 def test_every_variable_of_the_source_is_documented() -> None:
     for name in set(re.findall(r"""["'](CHEX_[A-Z_]+)["']""", source_text())):
-        assert f"`{name}`" in ENVIRONMENT
+        assert f"`{name}`" in ENVIRONMENT + CONFIGURATION
 
 
 @pytest.mark.parametrize("page", LINKED_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -192,3 +195,34 @@ def test_pages_start_with_their_title(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert len(re.findall(r"^# ", FENCE.sub("", text), re.MULTILINE)) == 1
+
+
+def test_the_table_of_settings_is_that_of_the_source() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(\w+)` \| ([^|]+) \| ([^|]+) \|$",
+        section_of(CONFIGURATION, "## Settings"),
+        re.MULTILINE,
+    )
+    assert [row[:2] for row in rows] == [(each.name, each.variable) for each in SETTINGS]
+    for setting, (_, _, default, meaning) in zip(SETTINGS, rows, strict=True):
+        if setting.name != "overhead":  # which is said in words
+            assert default == (f"`{setting.default}`" if setting.default else setting.unset)
+        assert meaning.startswith(setting.help)
+        assert {each for each in setting.choices if f"`{each}`" not in meaning} == set()
+
+
+def test_no_variable_is_shown_that_is_not_there() -> None:
+    known = {each.variable for each in SETTINGS} | set(
+        re.findall(r"""["'](CHEX_[A-Z_]+)["']""", source_text())
+    )
+    for page in LINKED_PAGES:
+        shown = set(re.findall(r"\bCHEX_[A-Z_]+\b", page.read_text(encoding="utf-8")))
+        assert shown <= known, page
+
+
+def test_every_error_is_documented_with_its_code() -> None:
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", section_of(page, "## Classes"), re.MULTILINE)
+    classes = [item for item in vars(errors).values() if isinstance(item, type)]
+    codes = {c.__name__: c.exit_code for c in classes if issubclass(c, errors.ChexError)}
+    assert {name: int(code) for name, code in rows} == codes

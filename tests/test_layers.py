@@ -16,7 +16,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "chexpoint"
 LAYERS = (
     {"errors"},
     {"model"},
-    {"compare", "graph", "hindsight", "lineage", "package", "plan", "store", "view"},
+    {"config"},
+    {"compare", "graph", "image", "lineage", "package", "plan", "store", "view"},
+    {"hindsight"},
     {"engine"},
     {"replay"},
     {"project"},

@@ -17,6 +17,7 @@ PACKAGES = [
     "chexpoint.cli",
     "chexpoint.compare",
     "chexpoint.engine",
+    "chexpoint.image",
     "chexpoint.lineage",
     "chexpoint.magics",
     "chexpoint.model",
@@ -24,6 +25,7 @@ PACKAGES = [
     "chexpoint.plan",
     "chexpoint.project",
     "chexpoint.replay",
+    "chexpoint.store",
     "chexpoint.view",
 ]
 

@@ -4,6 +4,13 @@
   x InvalidValue (+ ValueError)
   x CatalogError
   x PackageError
+  x StoreError
+    + StoreDamaged
+    + StoreTooNew
+    + UnknownImage (+ LookupError)
+  x ImageRefused
+  x GraphError
+  x ClusterError
   x InvalidPlan
   x EngineError
     + EngineClosed
@@ -48,6 +55,34 @@ class CatalogError(ChexError):
 
 class PackageError(ChexError):
     """A package is damaged, not safe, or made by a newer CHEX; or it cannot be written."""
+
+
+class StoreError(ChexError):
+    """A store cannot be read or written: no room, no permission, not a store."""
+
+
+class StoreDamaged(StoreError):
+    """What a store holds is not what was written to it; ``chex fsck`` says how much is lost."""
+
+
+class StoreTooNew(StoreError):
+    """A store was written by a newer CHEX."""
+
+
+class UnknownImage(StoreError, LookupError):
+    """A store has no image of that name."""
+
+
+class ImageRefused(ChexError):
+    """An image cannot stand for the state now: another Python, another library, another key."""
+
+
+class GraphError(ChexError):
+    """The experiment graph cannot be read or written: its database is gone, damaged or newer."""
+
+
+class ClusterError(ChexError):
+    """A cluster cannot be used: nobody answers, or its hosts are not fit for it."""
 
 
 class InvalidPlan(ChexError):
@@ -132,6 +167,6 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     if close:
         return f"Did you mean {' or '.join(close)}?"
     if choices:
-        shown = ", ".join(choices[-16:])
+        shown = ", ".join(choices[-24:])
         return f"Known: {shown}."
     return "None is held yet: %chex_checkpoint NAME takes one."

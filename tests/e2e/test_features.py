@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,21 @@ MODES = os.environ.get("CHEX_FEATURE_MODES", "fresh,restored,auto").split(",")
 FEATURES = all_features()
 
 
-@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
-@pytest.mark.parametrize(
-    # With `-n 2 --dist loadgroup` each mode keeps its shared kernel in one process.
-    "mode",
-    [pytest.param(mode, marks=pytest.mark.xdist_group(mode)) for mode in MODES],
-)
+def cases() -> Iterator[Any]:
+    """Yield the checks: all in a restored kernel, and a third of them in each other mode.
+
+    Those that need a kernel of their own are in one mode: starting kernels takes most of the time.
+    """
+    for number, mode in enumerate(MODES):
+        for at, feature in enumerate(FEATURES):
+            is_in_all = not feature.own_kernel and mode == "restored"
+            if is_in_all or len(MODES) == 1 or at % len(MODES) == number:
+                # With `-n 2 --dist loadgroup` each mode keeps its shared kernel in one process.
+                marks = pytest.mark.xdist_group(mode)
+                yield pytest.param(mode, feature, marks=marks, id=f"{mode}-{feature.name}")
+
+
+@pytest.mark.parametrize(("mode", "feature"), list(cases()))
 def test_feature(mode: str, feature: Feature, kernels: Kernels) -> None:
     if mode == "stock" and feature.untrue_of_stock:
         pytest.skip(f"not so in ipykernel: {feature.untrue_of_stock}")

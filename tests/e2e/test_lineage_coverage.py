@@ -735,6 +735,16 @@ def test_entropy_is_a_hint_and_no_input(engine: Engine, cell: str) -> None:
     assert {i.kind for i in lineage.audit.inputs} <= {"variable"}  # of numpy, if it loads now
 
 
+def test_what_modules_draw_while_they_are_imported_is_no_hint(
+    engine: Engine, project: Path
+) -> None:
+    for name in ("drawing", "drawing_too"):
+        (project / f"{name}.py").write_text("import random\nNAME = random.random()\n")
+    assert "random" not in hints(run(engine, "import drawing\nfrom math import pi\nx = 1"))
+    drawn = "import random\ny = random.random()\nimport drawing_too\nz = 1"
+    assert "random" in hints(run(engine, drawn))
+
+
 def test_time_is_a_hint(engine: Engine) -> None:
     lineage = run(engine, "import time\nnow = time.time()")
     found = {(hint.kind, hint.line) for hint in lineage.audit.hints}

@@ -22,7 +22,7 @@ import pytest
 from chexpoint.cli import main
 from chexpoint.package import open_package
 from tests.support.kernels import MARK
-from tests.support.processes import wait_none_marked
+from tests.support.processes import wait_none_marked, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -137,8 +137,7 @@ def waiting(folder: Path, gate: Path, *words: str) -> Iterator[subprocess.Popen[
     ) as process:
         try:
             reached = gate.with_name("gate.reached")
-            while not reached.exists() and process.poll() is None:
-                os.sched_yield()
+            wait_until(lambda: reached.exists() or process.poll() is not None)
             assert process.poll() is None, process.communicate()
             yield process
         finally:

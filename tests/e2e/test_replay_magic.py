@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from chexpoint.project import Project
 from tests.support.kernels import CHEX, STOCK, Kernel, Launch, Outcome
 from tests.support.messages import Message
+from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -75,8 +75,7 @@ def waiting(argv: tuple[str, ...], folder: Path) -> Iterator[tuple[Kernel, str, 
         gate.touch()
         request = kernel.submit("%chex_replay slow")
         kernel.wait_for(has_bar, "a bar after the first cell")
-        while not gate.with_name("gate.reached").exists():
-            os.sched_yield()
+        assert wait_until(gate.with_name("gate.reached").exists)
         yield kernel, request, gate
 
 
@@ -119,6 +118,16 @@ def test_replays_go_with_any_state_and_leave_no_trace_in_it(kernel: Kernel) -> N
     assert kernel.run("print(mark)") == "1\n"
 
 
+def test_replays_go_on_a_cluster(kernel: Kernel) -> None:
+    pytest.importorskip("distributed")
+    result = json.loads(kernel.run("%chex_replay base --local-cluster 1 --json"))
+    assert result["reproduced"]
+    (host,) = result["hosts"]
+    assert {cell["host"] for version in result["versions"] for cell in version["cells"]} == {
+        host["name"]
+    }
+
+
 def test_a_cell_that_is_run_again_for_its_state_replays_nothing(kernel: Kernel) -> None:
     kernel.execute("%chex_checkpoint --auto never").ok()
     kernel.execute("%chex_record again").ok()
@@ -133,6 +142,7 @@ def test_a_cell_that_is_run_again_for_its_state_replays_nothing(kernel: Kernel) 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
+        ("%chex_replay base --store here", "--store is for a cluster"),
         ("%chex_replay bsae", r"no version 'bsae'\. Did you mean base\?"),
         ("%chex_replay paper.chex", "from a terminal"),
         ("%chex_replay --nonsense", "unrecognized arguments"),

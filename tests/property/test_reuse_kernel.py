@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.support.kernels import Kernel
-from tests.support.notebooks import Shown, kernel_at, run_all, run_cell, value
+from tests.support.notebooks import Shown, evict_all, kernel_at, run_all, run_cell, value
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -289,10 +289,7 @@ class Desk:
                 run_cell(self.kernel, self.cells[at])
 
     def evict(self) -> None:
-        status = json.loads(run_cell(self.kernel, "%chex_status --json").outcome.stdout)
-        for checkpoint in status["checkpoints"]:
-            if checkpoint["name"] != "root":
-                run_cell(self.kernel, f"%chex_evict {checkpoint['id']}").ok()
+        evict_all(self.kernel)
 
     # ------------------------------------------------------------ Run All, and its reference
 
@@ -389,7 +386,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 @settings(
-    max_examples=_EXAMPLES or 25,
+    max_examples=_EXAMPLES or 12,
     derandomize=not _EXAMPLES,
     deadline=None,
     database=None,

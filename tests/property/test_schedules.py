@@ -270,7 +270,7 @@ def test_at_most_one_version_less_than_possible_is_replayed(case: Case, part: fl
 # ---------------------------------------------------------------- names
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cases(with_held=True), st.randoms(use_true_random=False), st.integers(0, 60))
 def test_names_change_nothing(case: Case, rng: Random, within: Seconds) -> None:
     names = list(case.tree.nodes)

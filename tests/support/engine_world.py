@@ -11,14 +11,25 @@ when a cell is given to a worker that is not in the state the engine believes.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.situation import Idle
 from chexpoint.engine.state import EngineState
 from chexpoint.lineage import Step
-from chexpoint.model import CellAudit, CellLineage, CheckpointId, Hazard, NodeId, PathCell
+from chexpoint.model import (
+    CellAudit,
+    CellLineage,
+    CheckpointId,
+    Hazard,
+    ImageInfo,
+    ImageName,
+    KnownImage,
+    LostVariable,
+    NodeId,
+    PathCell,
+)
 
 Move = tuple[str, str]
 
@@ -39,6 +50,17 @@ class Worker:
     alive: bool = True
     cells: tuple[str, ...] = ()
     """What has made its state."""
+    live: tuple[tuple[str, int], ...] = ()
+    """Variables that no image can hold, and the requests that made them."""
+
+    def image(self, name: ImageName) -> ev.Imaged:
+        """Return what is told about an image of it."""
+        lost = tuple(
+            LostVariable(name=made, kind="a", why="b", cell=f"line.{seq}", is_alone=True)
+            for made, seq in self.live
+        )
+        info = ImageInfo(name=name, time=0.0, seconds=0.1, state_bytes=1, stored_bytes=1, lost=lost)
+        return ev.Imaged(info)
 
 
 @dataclass
@@ -46,6 +68,7 @@ class Frozen:
     """The process, or line of processes, behind one checkpoint's connection."""
 
     cells: tuple[str, ...] = ()
+    live: tuple[tuple[str, int], ...] = ()
     alive: bool = True
     thaws: deque[bool] = field(default_factory=deque)
     sent: deque[ev.Event] = field(default_factory=deque)
@@ -54,8 +77,8 @@ class Frozen:
 class World:
     """Processes, connections, and the engine's state in the middle."""
 
-    def __init__(self) -> None:
-        self.state = EngineState(budget_bytes=10**9)
+    def __init__(self, images: Iterable[KnownImage] = ()) -> None:
+        self.state = EngineState(budget_bytes=10**9, session=f"s{id(self)}", images=images)
         self.pids = iter(range(100, 10**6))
         self.worker: Worker | None = None
         self.frozen: dict[CheckpointId, Frozen] = {}
@@ -76,6 +99,10 @@ class World:
         self.checks = 0
         self.computed: list[str] = []
         self.recalled: list[str] = []
+        self.images: dict[ImageName, Worker] = {}
+        """What each image holds: the worker as it was."""
+        self.writing: deque[ImageName] = deque()
+        self.loads = 0
         self.lots = iter(range(1, 10**6))
         self.apply(self.state.start())
 
@@ -97,7 +124,22 @@ class World:
                 assert self.worker is None, "two workers"
                 self.worker = Worker(next(self.pids))
                 self.worker.sent.append(ev.WorkerReady(self.worker.pid))
-            case ev.Dispatch() | ev.Fork() | ev.Call() | ev.AskWorkerToExit():
+            case ev.MakeImage(name, checkpoint) if checkpoint is not None:
+                frozen = self.frozen.get(checkpoint)
+                assert name not in self.images, "image name used twice"
+                if frozen is not None and frozen.alive:
+                    self.images[name] = Worker(0, cells=frozen.cells, live=frozen.live)
+                self.writing.append(name)
+            case ev.GiveUpImage(name):
+                self.writing.remove(name)
+            case (
+                ev.Dispatch()
+                | ev.Fork()
+                | ev.Call()
+                | ev.MakeImage()
+                | ev.LoadImage()
+                | ev.AskWorkerToExit()
+            ):
                 assert self.worker is not None, f"{instruction} without a worker"
                 if isinstance(instruction, ev.Fork):
                     assert instruction.checkpoint not in self.ids, "checkpoint id used twice"
@@ -176,6 +218,8 @@ class World:
             found.append(("answer look", ""))
         if self.checks:
             found.append(("answer check", ""))
+        if self.writing:
+            found.append(("image", ""))
         return [] if self.stopped else found
 
     def deaths(self) -> list[Move]:
@@ -188,6 +232,7 @@ class World:
         if self.pending_worker is not None and self.pending_worker.alive:
             found.append(("kill thawed", ""))
         found += [("kill checkpoint", c) for c, f in self.frozen.items() if f.alive]
+        found += [("spoil image", name) for name in self.images]
         found += [("time out", t) for t in sorted(self.timers)]
         return found
 
@@ -221,6 +266,10 @@ class World:
             case "answer check":
                 self.checks -= 1
                 self.handle(ev.FilesChecked(()))
+            case "image":
+                self._hear_image(self.writing.popleft())
+            case "spoil image":
+                del self.images[ImageName(who)]
             case "kill worker":
                 assert self.worker is not None
                 self.worker.alive = False
@@ -234,36 +283,68 @@ class World:
                 self.timers.discard(who)
                 self.handle(ev.TimedOut(who))  # type: ignore[arg-type]
 
+    def _run(self, worker: Worker, request: ev.Request, step: Step | None) -> None:
+        """Run one request."""
+        if request.kind != "again":
+            self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
+        is_cell = step is not None and request.cell is not None
+        if request.cell is not None and request.cell.source in MAGICS:
+            is_cell = False
+            ask = ev.Ask(-1, *MAGICS[request.cell.source], from_cell=True)  # type: ignore[arg-type]
+            worker.sent.append(ev.Asked(ask))
+        done = ev.RequestDone(request.seq, 0.001, outcome="ok" if is_cell else None)
+        if step is not None and is_cell:
+            worker.cells = (*worker.cells, step.source)
+            if step.source == "open":
+                worker.live = (*worker.live, ("file", request.seq))
+            self.computed.append(step.source)
+            self.unconcluded.append(step)
+            step.seconds = seconds_of(step.source)
+            done = replace(done, seconds=step.seconds)
+        worker.sent.append(done)
+
     def _work(self, worker: Worker) -> None:
         match worker.commands.popleft():
             case ev.Dispatch(request, step):
-                if request.kind != "again":
-                    self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
-                is_cell = step is not None and request.cell is not None
-                if request.cell is not None and request.cell.source in MAGICS:
-                    is_cell = False
-                    ask = ev.Ask(-1, *MAGICS[request.cell.source], from_cell=True)  # type: ignore[arg-type]
-                    worker.sent.append(ev.Asked(ask))
-                if step is not None and is_cell:
-                    worker.cells = (*worker.cells, step.source)
-                    self.computed.append(step.source)
-                    self.unconcluded.append(step)
-                outcome: Literal["ok"] | None = "ok" if is_cell else None
-                worker.sent.append(ev.RequestDone(request.seq, seconds=0.001, outcome=outcome))
+                self._run(worker, request, step)
             case ev.Fork(checkpoint):
                 if self.refuse_next:
                     self.refuse_next = False
-                    reasons = (Hazard(kind="test", what="a test"),)
+                    reasons = (Hazard(kind="native-threads", what="a test"),)
                     worker.sent.append(ev.Refused(checkpoint, reasons))
                 else:
-                    frozen = Frozen(worker.cells)
+                    frozen = Frozen(worker.cells, worker.live)
                     frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
                     self.frozen[checkpoint] = frozen
                     worker.sent.append(ev.Forked(checkpoint, 0.001))
+            case ev.MakeImage(name):
+                self.images[name] = Worker(0, cells=worker.cells, live=worker.live)
+                worker.sent.append(worker.image(name))
+            case ev.LoadImage(name, keep):
+                self._load(worker, name, keep)
             case ev.Call():
                 worker.sent.append(ev.CallReturned({}))
             case ev.AskWorkerToExit():
                 worker.alive = False
+
+    def _load(self, worker: Worker, name: ImageName, keep: tuple[str, ...]) -> None:
+        image = self.images.get(name)
+        if image is None:
+            worker.sent.append(ev.ImageLoaded(name, "it is gone."))
+            return
+        assert image.cells[: len(worker.cells)] == worker.cells, "loaded over another state"
+        assert set(keep) == {made for made, _ in worker.live}, "variables are missing"
+        assert set(keep) == {made for made, _ in image.live}, "variables are missing"
+        worker.cells = image.cells
+        self.loads += 1
+        worker.sent.append(ev.ImageLoaded(name))
+
+    def _hear_image(self, name: ImageName) -> None:
+        image = self.images.get(name)
+        if image is None:
+            self.handle(ev.ImageFailed(name, "it ended early"))
+        else:
+            self.handle(image.image(name))
 
     def _hear_worker(self) -> None:
         worker = self.worker
@@ -277,7 +358,7 @@ class World:
     def _thaw(self, checkpoint: CheckpointId) -> None:
         frozen = self.frozen[checkpoint]
         kept = frozen.thaws.popleft()
-        self.pending_worker = Worker(next(self.pids), cells=frozen.cells)
+        self.pending_worker = Worker(next(self.pids), cells=frozen.cells, live=frozen.live)
         self.thawed.append(ev.Thawed(checkpoint, self.pending_worker.pid, kept))
         if kept:
             frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
@@ -303,7 +384,7 @@ class World:
             parent=parent.node,
             taint=step.taint,
             source=step.source,
-            seconds=0.001,
+            seconds=seconds_of(step.source),
             execution_count=step.number,
         )
         self.recorded.setdefault(f"{parent.node} {parent.taint}", {})[step.source] = known
@@ -345,6 +426,10 @@ class World:
 def sources(step: Step | None) -> tuple[str, ...]:
     """Return the cells that lead to a step."""
     return tuple(each.source for each in step.path()[1:]) if step is not None else ()
+
+
+def seconds_of(source: str) -> float:
+    return 5.0 if source == "slow" else 0.001
 
 
 def node_of(cells: tuple[str, ...]) -> NodeId:

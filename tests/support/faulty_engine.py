@@ -37,8 +37,8 @@ class FaultySupervisor(Supervisor):
     def _kill(self, who: str) -> None:
         victims = {
             "worker": [self._pid],
-            "checkpoint": list(self._frozen_pids.values())[-1:],
-            "all checkpoints": list(self._frozen_pids.values()),
+            "checkpoint": list(self._freezer.pids.values())[-1:],
+            "all checkpoints": list(self._freezer.pids.values()),
             "supervisor": [os.getpid()],
         }[who]
         for pid in victims:

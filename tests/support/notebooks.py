@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import select
 import signal
@@ -126,10 +125,7 @@ def value(kernel: Kernel, expression: str) -> str:
 
 def evict_all(kernel: Kernel) -> None:
     """Let all checkpoints go, except the one of the fresh interpreter."""
-    status = json.loads(run_cell(kernel, "%chex_status --json").ok().outcome.stdout)
-    for checkpoint in status["checkpoints"]:
-        if checkpoint["name"] != "root":
-            run_cell(kernel, f"%chex_evict {checkpoint['id']}").ok()
+    run_cell(kernel, "%chex_evict --all").ok()
 
 
 def launch(project: Path, **env: str) -> Launch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,11 +61,19 @@ def wait_exit(pid: int, *, timeout_s: float) -> bool:
         os.close(descriptor)
 
 
-def wait_reaped(pid: int, *, timeout_s: float) -> bool:
-    """Wait until the parent of a process has noticed that it ended; return whether it has."""
+def wait_until(is_so: Callable[[], object], *, timeout_s: float = 240.0) -> bool:
+    """Wait until something is so that no event tells of; return whether it is.
+
+    Leaves the processor to others meanwhile: what is waited for may have a low priority.
+    """
     deadline = time.monotonic() + timeout_s
-    while os.path.exists(f"/proc/{pid}"):
+    while not is_so():
         if time.monotonic() > deadline:
             return False
-        os.sched_yield()
+        time.sleep(0.005)
     return True
+
+
+def wait_reaped(pid: int, *, timeout_s: float) -> bool:
+    """Wait until the parent of a process has noticed that it ended; return whether it has."""
+    return wait_until(lambda: not os.path.exists(f"/proc/{pid}"), timeout_s=timeout_s)

@@ -336,9 +336,24 @@ def probe_gpu(machine: Machine) -> Capability:
         )
     return Capability(
         name="GPU",
+        state="ok",
+        detail=f"CUDA driver and CuPy found; {note}, but its arrays are kept in images",
+    )
+
+
+def probe_hashing(machine: Machine) -> Capability:
+    """Check for what makes de-duplication as fast as memory."""
+    if machine.has_module("numba"):
+        return Capability(
+            name="de-duplication",
+            state="ok",
+            detail="numba found: large arrays are looked at by compiled code",
+        )
+    return Capability(
+        name="de-duplication",
         state="limited",
-        detail=f"CUDA driver and CuPy found; {note}, and checkpoints of GPU arrays are not in this "
-        "version",
+        detail="no numba: arrays that have changed all over are looked at more slowly",
+        advice="pip install 'chexpoint[jit]'",
     )
 
 
@@ -370,6 +385,7 @@ PROBES: dict[str, Callable[[Machine], Capability]] = {
     "subreaper": probe_subreaper,
     "system-call audit": probe_audit,
     "debugger": probe_debugger,
+    "de-duplication": probe_hashing,
     "GPU": probe_gpu,
     "kernel spec": probe_kernel_spec,
 }

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 import chexpoint
 from chexpoint.cli.command import Command, OneLineParser
 from chexpoint.cli.completion import CompletionCommand
+from chexpoint.cli.config import ConfigCommand
 from chexpoint.cli.demo import DemoCommand
 from chexpoint.cli.diff import DiffCommand
 from chexpoint.cli.doctor import DoctorCommand
+from chexpoint.cli.fsck import FsckCommand
+from chexpoint.cli.gc import GcCommand
+from chexpoint.cli.graph import GraphCommand
+from chexpoint.cli.hindsight import HindsightCommand
 from chexpoint.cli.install import InstallCommand
 from chexpoint.cli.log import LogCommand
 from chexpoint.cli.package import PackageCommand
@@ -20,6 +25,7 @@ from chexpoint.cli.plan import PlanCommand
 from chexpoint.cli.record import RecordCommand
 from chexpoint.cli.replay import ReplayCommand
 from chexpoint.cli.show import ShowCommand
+from chexpoint.cli.store import StoreCommand
 from chexpoint.cli.tree import TreeCommand
 from chexpoint.cli.unpack import UnpackCommand
 from chexpoint.cli.versions import VersionsCommand
@@ -40,9 +46,14 @@ def all_commands() -> list[Command]:
     """Return one instance of every verb, in alphabetical order."""
     return [
         CompletionCommand(build_parser),
+        ConfigCommand(),
         DemoCommand(),
         DiffCommand(),
         DoctorCommand(),
+        FsckCommand(),
+        GcCommand(),
+        GraphCommand(),
+        HindsightCommand(),
         InstallCommand(),
         LogCommand(),
         PackageCommand(),
@@ -50,6 +61,7 @@ def all_commands() -> list[Command]:
         RecordCommand(),
         ReplayCommand(),
         ShowCommand(),
+        StoreCommand(),
         TreeCommand(),
         UnpackCommand(),
         VersionsCommand(),

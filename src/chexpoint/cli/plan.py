@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from chexpoint.cli.command import add_json_option
@@ -23,6 +22,13 @@ from chexpoint.cli.picture_files import (
     project_in,
     refuse_mixture,
     window_width,
+)
+from chexpoint.cli.plan_simulation import (
+    Question,
+    add_simulation_options,
+    cluster_of,
+    refuse_mixture_with_simulation,
+    show,
 )
 from chexpoint.cli.tree_files import only_to, read_tree_file, to_versions
 from chexpoint.errors import InvalidValue
@@ -68,9 +74,12 @@ class PlanCommand:
         "  chex plan --within 10m                     as many as can be done in that time\n"
         "  chex plan --workers 2 --svg plan.svg       two engines side by side, as a picture\n"
         "  chex plan --tree tree.json --json          a tree file, from `chex tree --json`\n"
-        "  chex plan --sample an --compare            no project: planners on a sample tree\n\n"
+        "  chex plan --sample an --compare            no project: planners on a sample tree\n"
+        "  chex plan --simulate --workers 64 --memory-per-host 16G --bandwidth 1GB/s\n"
+        "                                             what a cluster would make of it\n\n"
         "Nothing is run.  SIZE is written like 512M or 4G, or is 0 or unlimited; by default it is\n"
-        "what a kernel would take, and 1G for samples.  TIME is written like 90, 90s, 10m or 2h."
+        "what a kernel would take, and 1G for samples.  TIME is written like 90, 90s, 10m or 2h,\n"
+        "RATE like 100MB/s or 1GB/s."
     )
 
     def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
@@ -105,9 +114,10 @@ class PlanCommand:
             parser.add_argument(
                 f"--{name}-cost",
                 metavar="TIME",
-                default="0",
-                help=f"what {what} a checkpoint costs",
+                help=f"what {what} a checkpoint costs; nothing by default, and with --simulate "
+                "what it costs in a replay",
             )
+        add_simulation_options(parser)
         parser.add_argument("--time-limit", metavar="TIME", help="about how long planning may take")
         parser.add_argument("--compare", action="store_true", help="show what every planner makes")
         parser.add_argument("--steps", action="store_true", help="show every step")
@@ -120,9 +130,22 @@ class PlanCommand:
 
         refuse_mixture(svg=args.svg, json=args.json)
         file = drawing_to_file(args.svg, suffix=".svg", start=PLAN_START, verb="chex plan")
+        refuse_mixture_with_simulation(args)
         if args.compare:
             _refuse_beside_compare(args)
         task = _task(args)
+        if args.simulate:
+            question = _question(task, args)
+            with patience():
+                answer = question.answer()
+            show(
+                *(question, answer),
+                names=task.names,
+                is_json=args.json,
+                is_drawn=bool(args.svg),
+                file=file,
+            )
+            return 0
         if args.compare:
             _compare(task, is_json=args.json)
             return 0
@@ -171,13 +194,32 @@ def _task(args: argparse.Namespace) -> _Task:
         options["workers"] = args.workers
     if args.time_limit is not None:
         options["seconds"] = parse_time(args.time_limit)
-    costs = StepCosts(
-        checkpoint=parse_time(args.checkpoint_cost), restore=parse_time(args.restore_cost)
-    )
     tree, names = _tree(args)
     if budget is None:
-        budget = _SAMPLE_BUDGET if args.sample is not None else _budget_here()
-    return _Task(tree=tree, names=names, budget=budget, costs=costs, options=options)
+        budget = _SAMPLE_BUDGET if args.sample is not None else _budget_here(args)
+    return _Task(tree=tree, names=names, budget=budget, costs=_costs(args), options=options)
+
+
+def _costs(args: argparse.Namespace) -> StepCosts:
+    """Return what steps cost: nothing unless told, but what they do cost for a simulation."""
+    costs = StepCosts()
+    if args.simulate:
+        from chexpoint.replay import STEP_COSTS
+
+        costs = STEP_COSTS
+    if args.checkpoint_cost is not None:
+        seconds = parse_time(args.checkpoint_cost)
+        costs = replace(costs, checkpoint=seconds, checkpoint_per_byte=0.0)
+    if args.restore_cost is not None:
+        seconds = parse_time(args.restore_cost)
+        costs = replace(costs, restore=seconds, restore_per_byte=0.0)
+    return costs
+
+
+def _question(task: _Task, args: argparse.Namespace) -> Question:
+    cluster = cluster_of(args, task.budget, parse_budget=parse_budget, parse_time=parse_time)
+    options = {name: value for name, value in task.options.items() if name != "workers"}
+    return Question(tree=task.tree, cluster=cluster, costs=task.costs, options=options)
 
 
 def _tree(args: argparse.Namespace) -> tuple[ExecutionTree, Mapping[NodeId, Any] | None]:
@@ -234,12 +276,12 @@ def parse_time(text: str) -> Seconds:
     return seconds
 
 
-def _budget_here() -> float:
+def _budget_here(args: argparse.Namespace) -> float:
     """Return the budget that a kernel would have on this machine."""
+    from chexpoint.config import Config
     from chexpoint.engine import default_budget
 
-    given = os.environ.get("CHEX_BUDGET")
-    return parse_size(given) if given else default_budget()
+    return Config.at(args.project).size("budget") or default_budget()
 
 
 # ---------------------------------------------------------------- what comes of it

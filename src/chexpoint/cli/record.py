@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chexpoint.cli.cluster_options import add_cluster_options, chosen_cluster
 from chexpoint.cli.command import add_json_option
-from chexpoint.cli.record_report import Report
+from chexpoint.cli.record_report import Report, list_versions
 from chexpoint.errors import CatalogError, EngineError, InvalidValue
 
 if TYPE_CHECKING:
-    from chexpoint.project import Batch, SourceFile, VersionTask
+    from chexpoint.project import Batch, ClusterBatch, SourceFile, VersionTask
 
 EXIT_INTERRUPTED = 130
 
@@ -35,7 +36,10 @@ class RecordCommand:
         "  chex record analysis.ipynb\n"
         "  chex record train.py --name baseline\n"
         "  chex record train.py -p lr=0.1,0.01 -p depth=2:6      10 versions\n"
-        "  chex record train.py -- --epochs 3                    arguments for the script\n\n"
+        "  chex record train.py -p width=16:64:16 --dry-run      which versions these would be\n"
+        "  chex record train.py -- --epochs 3                    arguments for the script\n"
+        "  chex record features.ipynb --reuse                    run only what is new\n"
+        "  chex record train.py -p lr=0.1,0.01 --scheduler tcp://10.0.0.1:8786\n\n"
         "Cells run in the project folder, those of a notebook in its own. A value is a number,\n"
         "True, False, None, a list or dictionary in JSON, or else a text. Put quotes around a\n"
         "text that has a comma in it, or looks like a range: -p 'when=\"12:30\"'."
@@ -56,7 +60,16 @@ class RecordCommand:
             action="append",
             default=[],
             help="set a parameter, as papermill does; with several values, VALUE,VALUE or the "
-            "whole numbers FIRST:LAST, there is a version for each; may be given again",
+            "whole numbers FIRST:LAST or FIRST:LAST:STEP, there is a version for each; may be "
+            "given again",
+        )
+        parser.add_argument(
+            "--fresh",
+            action="store_true",
+            help="run every cell of each version, also those that they begin with together",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="list the versions, and run nothing"
         )
         parser.add_argument(
             "--project",
@@ -66,6 +79,13 @@ class RecordCommand:
         parser.add_argument(
             "--timeout", metavar="SECONDS", type=_seconds, help="how long a cell may take"
         )
+        parser.add_argument(
+            "--reuse",
+            action="store_true",
+            help="do not run cells whose results are known, from this project or from the "
+            "experiment graph, and load what others need of them",
+        )
+        add_cluster_options(parser)
         parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
         add_json_option(parser)
         _leave_arguments(parser)
@@ -94,9 +114,16 @@ class RecordCommand:
             folder=args.project,
             arguments=tuple(args.arguments),
         )
+        if args.fresh and args.reuse:
+            raise InvalidValue("--fresh runs every cell, and --reuse only what is new: choose one")
+        cluster = chosen_cluster(args)
+        if cluster is not None and args.reuse:
+            raise InvalidValue("--reuse is for this machine: leave it out, or the cluster")
+        if args.dry_run:
+            list_versions(tasks, is_json=args.json, is_fresh=args.fresh)
+            return report.exit_code
         try:
-            with recording_progress(tasks, is_shown=not args.quiet) as watch:
-                record_all(tasks, report, watch, timeout_s=args.timeout)
+            _record(args, tasks, report, cluster)
         except EngineError as error:
             report.fail(str(error))
         if args.json:
@@ -106,19 +133,55 @@ class RecordCommand:
         return report.exit_code
 
 
+def _record(
+    args: argparse.Namespace,
+    tasks: Sequence[VersionTask],
+    report: Report,
+    cluster: str | int | None,
+) -> None:
+    """Record versions, here or on a cluster."""
+    with recording_progress(tasks, is_shown=not args.quiet) as watch:
+        if cluster is not None:
+            record_elsewhere(
+                *(tasks, report, watch, cluster, args.store),
+                timeout_s=args.timeout,
+                is_sharing=not args.fresh,
+            )
+        else:
+            record_all(
+                *(tasks, report, watch),
+                timeout_s=args.timeout,
+                is_reusing=args.reuse,
+                is_sharing=not args.fresh,
+            )
+
+
 def record_all(
-    tasks: Sequence[VersionTask], report: Report, watch: Watch, *, timeout_s: float | None = None
+    tasks: Sequence[VersionTask],
+    report: Report,
+    watch: Watch,
+    *,
+    timeout_s: float | None = None,
+    is_reusing: bool = False,
+    is_sharing: bool = True,
 ) -> None:
     """Record versions until all are done, or the user interrupts it.
 
     What a project folder has no room for is told once, and its other versions are left out.
+
+    Parameters
+    ----------
+    is_sharing
+        Whether the cells that versions begin with together are run once.
     """
-    from chexpoint.project import Batch
+    from chexpoint.project import Batch, Turn, in_turns
 
     warned: set[Path] = set()
+    alone: set[Path] = set()
     unusable: set[Path] = set()
-    with Batch(timeout_s=timeout_s) as batch, _interrupting(batch):
-        for task in tasks:
+    with Batch(timeout_s=timeout_s, is_reusing=is_reusing) as batch, _interrupting(batch):
+        for turn in in_turns(tasks) if is_sharing else (Turn(task) for task in tasks):
+            task = turn.task
             if batch.is_interrupted:
                 break
             if task.folder in unusable:
@@ -127,18 +190,56 @@ def record_all(
                 warned.add(task.file.path)
                 report.warn(_about_overridden(task, names))
             try:
-                run = batch.record(task, lambda done, all_: watch(task, done, all_))  # noqa: B023
+                run = batch.record(
+                    task,
+                    lambda done, all_: watch(task, done, all_),  # noqa: B023
+                    keep=turn.keep,
+                )
             except CatalogError as error:
                 report.fail(str(error))
                 unusable.add(task.folder)
                 continue
             report.recorded(run)
+            if turn.keep and batch.why_not_shared and task.file.path not in alone:
+                alone.add(task.file.path)
+                report.warn(_about_sharing(task, batch.why_not_shared))
+    if batch.is_interrupted:
+        report.fail("interrupted", EXIT_INTERRUPTED)
+
+
+def record_elsewhere(
+    tasks: Sequence[VersionTask],
+    report: Report,
+    watch: Watch,
+    cluster: str | int,
+    store: str | None,
+    *,
+    timeout_s: float | None = None,
+    is_sharing: bool = True,
+) -> None:
+    """Record versions on a cluster until all are done, or the user interrupts it."""
+    from chexpoint.project import ClusterBatch
+
+    for task in {task.file.path: task for task in tasks}.values():
+        if names := task.overridden():
+            report.warn(_about_overridden(task, names))
+    batch = ClusterBatch(
+        cluster,
+        store=store,
+        timeout_s=timeout_s,
+        is_sharing=is_sharing,
+        recorded=report.recorded,
+        progress=watch,
+        note=report.warn,
+    )
+    with _interrupting(batch):
+        batch.record(tasks)
     if batch.is_interrupted:
         report.fail("interrupted", EXIT_INTERRUPTED)
 
 
 @contextlib.contextmanager
-def _interrupting(batch: Batch) -> Iterator[None]:
+def _interrupting(batch: Batch | ClusterBatch) -> Iterator[None]:
     """Let Ctrl-C interrupt the running cell, and a second one everything."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -153,7 +254,8 @@ def _interrupting(batch: Batch) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        batch.kill()
+        if hasattr(batch, "kill"):
+            batch.kill()
         raise
     finally:
         signal.signal(signal.SIGINT, before)
@@ -175,6 +277,10 @@ def _about_overridden(task: VersionTask, names: Sequence[str]) -> str:
         f"{task.file.path}: {', '.join(names)} is set to something else after -p has set it; "
         f"mark the cell with the default, with {how}, and -p comes after it"
     )
+
+
+def _about_sharing(task: VersionTask, why: str) -> str:
+    return f"{task.file.path}: what its versions begin with is run for each of them: {why}"
 
 
 # ---------------------------------------------------------------- options

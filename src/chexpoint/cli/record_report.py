@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -15,7 +16,7 @@ from chexpoint.errors import InvalidValue
 from chexpoint.model import ExecutionTree, format_seconds
 
 if TYPE_CHECKING:
-    from chexpoint.project import CellRun, VersionRun
+    from chexpoint.project import CellRun, VersionRun, VersionTask
 
 _LONGEST_MESSAGE = 300
 
@@ -76,11 +77,50 @@ class Report:
         }
 
 
+def list_versions(tasks: Sequence[VersionTask], *, is_json: bool, is_fresh: bool) -> None:
+    """Tell which versions would be recorded, in which order."""
+    from chexpoint.project import Turn, computed_cells, in_turns
+
+    turns = tuple(Turn(task) for task in tasks) if is_fresh else in_turns(tasks)
+    cells = sum(len(turn.task.cells()) for turn in turns)
+    to_run = cells if is_fresh else computed_cells(tasks)
+    if is_json:
+        print(
+            json.dumps(
+                {
+                    "versions": [_task_json(turn.task) for turn in turns],
+                    "cells": cells,
+                    "cells_to_run": to_run,
+                }
+            )
+        )
+        return
+    for turn in turns:
+        print_text(f"{turn.task.name}: {_count(len(turn.task.cells()), 'cell')}")
+    shared = f", {to_run} of them to run: the others are shared" if to_run < cells else ""
+    print_text(
+        f"{_count(len(turns), 'version')} would be recorded: {_count(cells, 'cell')}{shared}"
+    )
+
+
+def _task_json(task: VersionTask) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "file": str(task.file.path),
+        "parameters": {each.name: _json_value(each.value) for each in task.parameters},
+        "project": str(task.folder),
+        "cells": len(task.cells()),
+    }
+
+
 def version_line(run: VersionRun) -> str:
     """Return what is said of a version that was recorded."""
     cells = _count(len(run.cells), "cell")
     end = {"ok": "", "error": ", the last one failed", "interrupted": ", interrupted"}[run.status]
-    return f"{run.task.name}: {cells} in {format_seconds(run.seconds)}{end}"
+    reused = sum(cell.is_reused for cell in run.cells)
+    known = f", {reused} of them known" if reused else ""
+    where = f" on {run.host}" if run.host else ""
+    return f"{run.task.name}: {cells} in {format_seconds(run.seconds)}{where}{known}{end}"
 
 
 def failure_line(run: VersionRun) -> str:
@@ -141,6 +181,7 @@ def _version_json(run: VersionRun, labels: dict[tuple[Path, str, int], str]) -> 
         "status": run.status,
         "seconds": run.seconds,
         "project": str(task.folder),
+        "host": run.host or None,
         "cells": [
             {
                 "number": each.cell.number,
@@ -150,6 +191,7 @@ def _version_json(run: VersionRun, labels: dict[tuple[Path, str, int], str]) -> 
                 "seconds": each.seconds,
                 "status": each.status,
                 "error": _error_text(each) or None,
+                "reused": each.is_reused,
             }
             for each in run.cells
         ],

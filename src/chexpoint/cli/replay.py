@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chexpoint.cli.cluster_options import add_cluster_options, chosen_cluster
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import STANDARD_OUTPUT, print_text, window_width
 from chexpoint.cli.plan import parse_budget, parse_time
@@ -44,6 +45,7 @@ class ReplayCommand:
         "  chex replay                                    all versions of this project\n"
         "  chex replay baseline tuned --budget 2G         two of them\n"
         "  chex replay --workers 2 --within 10m           as many as can be done in that time\n"
+        "  chex replay --scheduler tcp://10.0.0.1:8786    on a Dask cluster\n"
         "  chex replay --resume                           go on after an interrupt\n"
         "  chex replay paper.chex --venv                  a package, in its own environment\n"
         "  chex replay --yes --junit replay.xml           in CI\n\n"
@@ -73,9 +75,9 @@ class ReplayCommand:
         parser.add_argument(
             "--workers",
             metavar="N",
-            default="1",
             help=f"how many engines share the work; {_AUTO} is one for each core",
         )
+        add_cluster_options(parser)
         parser.add_argument(
             "--within", metavar="TIME", help="replay as many versions as can be done in TIME"
         )
@@ -148,9 +150,11 @@ class ReplayCommand:
 class _Settings:
     """How to replay."""
 
-    budget_bytes: float
+    budget_bytes: float | None
     planner: str
-    workers: int
+    workers: int | None
+    cluster: str | int | None
+    """Where to compute; None is here."""
     within_s: Seconds | None
     timeout_s: Seconds | None
     tolerance: Tolerance
@@ -158,13 +162,17 @@ class _Settings:
 
 def _settings(args: argparse.Namespace) -> _Settings:
     from chexpoint.compare import Tolerance
-    from chexpoint.engine import settings_from
+    from chexpoint.config import Config
+    from chexpoint.engine import default_budget
     from chexpoint.plan import DEFAULT_PLANNER, PLANNERS
 
-    if args.budget is None:
-        budget: float = settings_from(os.environ)[0].budget_bytes
-    else:
-        budget = parse_budget(args.budget)
+    config = Config.at(args.project or ".")
+    config.export()  # engines run in a folder of their own
+    cluster = chosen_cluster(args)
+    if args.budget is not None:
+        budget: float | None = parse_budget(args.budget)
+    else:  # hosts of a cluster know best what they have
+        budget = (config.size("budget") or default_budget()) if cluster is None else None
     planner = args.planner or DEFAULT_PLANNER
     if planner not in PLANNERS:
         raise InvalidValue(f"no planner '{planner}'. {suggestion(planner, PLANNERS)}")
@@ -173,7 +181,8 @@ def _settings(args: argparse.Namespace) -> _Settings:
     return _Settings(
         budget_bytes=budget,
         planner=planner,
-        workers=parse_workers(args.workers),
+        workers=None if args.workers is None else parse_workers(args.workers),
+        cluster=cluster,
         within_s=None if args.within is None else parse_duration(args.within),
         timeout_s=None if args.timeout is None else parse_duration(args.timeout),
         tolerance=tolerance,
@@ -266,7 +275,7 @@ def _opened(args: argparse.Namespace) -> Iterator[Source]:
 def _replayed(
     source: Source, settings: _Settings, args: argparse.Namespace, events: Events | None
 ) -> Replay:
-    from chexpoint.replay import Replayer
+    from chexpoint.replay import ClusterReplayer, Replayer
 
     is_quiet = args.quiet or args.json
     with replay_log(source) as log, shown_progress(is_quiet=is_quiet) as show:
@@ -278,19 +287,29 @@ def _replayed(
 
         if args.resume and (log is None or not log.exists()):
             print("chex: nothing to resume: this begins with the first cell", file=sys.stderr)
-        replayer = Replayer(
-            source.recording,
-            source.files,
-            budget_bytes=settings.budget_bytes,
-            planner=settings.planner,
-            workers=settings.workers,
-            within_s=settings.within_s,
-            timeout_s=settings.timeout_s,
-            tolerance=settings.tolerance,
-            log=log,
-            scratch=source.scratch,
-            watch=watch,
-        )
+        how: dict[str, Any] = {
+            "budget_bytes": settings.budget_bytes,
+            "planner": settings.planner,
+            "within_s": settings.within_s,
+            "timeout_s": settings.timeout_s,
+            "tolerance": settings.tolerance,
+            "log": log,
+            "scratch": source.scratch,
+            "watch": watch,
+        }
+        if settings.cluster is None:
+            replayer = Replayer(
+                source.recording, source.files, workers=settings.workers or 1, **how
+            )
+        else:
+            replayer = ClusterReplayer(
+                source.recording,
+                source.files,
+                cluster=settings.cluster,
+                store=args.store,
+                engines=settings.workers,
+                **how,
+            )
         return run_interruptibly(
             replayer, lambda: replayer.run(resume=args.resume), is_quiet=is_quiet
         )

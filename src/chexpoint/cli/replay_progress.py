@@ -23,6 +23,11 @@ Watch = Callable[[ReplayProgress], None]
 _STYLES = {"same": "green", "close": "green", "different": "yellow", "failed": "red"}
 
 
+def _where(progress: ReplayProgress) -> str:
+    """Return the host that a version is at, if it is not this one."""
+    return f"{progress.host}: " if progress.host else ""
+
+
 def standing(progress: ReplayProgress) -> str:
     """Return how things stand: the time left, the cells saved so far, the memory held."""
     left = progress.seconds_left
@@ -111,7 +116,7 @@ class Bars:
             self._versions[progress.worker] = progress.version
             self._progress.update(
                 self._part(progress.worker),
-                description=one_line(progress.version),
+                description=one_line(_where(progress) + progress.version),
                 completed=progress.cell,
                 total=progress.cells,
                 visible=True,

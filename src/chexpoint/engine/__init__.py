@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from chexpoint.engine.events import (
         Ask,
         Asked,
+        Bound,
         CellText,
+        Chosen,
+        Drained,
         Event,
         FilesChecked,
         Found,
@@ -30,25 +33,49 @@ if TYPE_CHECKING:
         Submitted,
     )
     from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
+    from chexpoint.engine.guest import Guest
     from chexpoint.engine.header import header_of, strip_header
     from chexpoint.engine.headless import Engine
     from chexpoint.engine.journal import Journal, Result, Told
-    from chexpoint.engine.memory import MemoryLimits, cgroup_folders, memory_limits
+    from chexpoint.engine.memory import (
+        MemoryLimits,
+        available_bytes,
+        cgroup_folders,
+        memory_limits,
+    )
     from chexpoint.engine.message import Codec, Message, execute_request
     from chexpoint.engine.outputs import OutputCollector
-    from chexpoint.engine.settings import Settings, auto_mode, default_budget, settings_from
+    from chexpoint.engine.serving import serve
+    from chexpoint.engine.settings import (
+        PERSIST_WORDS,
+        Settings,
+        auto_mode,
+        default_budget,
+        persist_mode,
+        settings_from,
+    )
     from chexpoint.engine.spawn import PLAIN, Spawner
     from chexpoint.engine.state import EngineState
     from chexpoint.engine.supervisor import Supervisor
+    from chexpoint.engine.timeline import Item, Pass, Way
+    from chexpoint.engine.variable_contents import load_contents, load_from_image
+    from chexpoint.engine.variable_reads import CellUses, read_uses
     from chexpoint.engine.wire import Channel
 
 _HOME = {
+    "variable_contents": (
+        "load_contents",
+        "load_from_image",
+    ),
     "cell_files": ("cell_folder", "use_cell_folder"),
     "cells": ("body_of", "cell_of", "version_begun", "version_named"),
     "events": (
         "Ask",
         "Asked",
+        "Bound",
         "CellText",
+        "Chosen",
+        "Drained",
         "Event",
         "FilesChecked",
         "Found",
@@ -58,16 +85,27 @@ _HOME = {
         "Submitted",
     ),
     "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
+    "guest": ("Guest",),
     "header": ("header_of", "strip_header"),
     "headless": ("Engine",),
     "journal": ("Journal", "Result", "Told"),
-    "memory": ("MemoryLimits", "cgroup_folders", "memory_limits"),
+    "memory": ("MemoryLimits", "available_bytes", "cgroup_folders", "memory_limits"),
     "message": ("Codec", "Message", "execute_request"),
     "outputs": ("OutputCollector",),
-    "settings": ("Settings", "auto_mode", "default_budget", "settings_from"),
+    "serving": ("serve",),
+    "settings": (
+        "PERSIST_WORDS",
+        "Settings",
+        "auto_mode",
+        "default_budget",
+        "persist_mode",
+        "settings_from",
+    ),
     "spawn": ("PLAIN", "Spawner"),
     "state": ("EngineState",),
     "supervisor": ("Supervisor",),
+    "timeline": ("Item", "Pass", "Way"),
+    "variable_reads": ("CellUses", "read_uses"),
     "wire": ("Channel",),
 }
 
@@ -80,12 +118,17 @@ def __getattr__(name: str) -> "Any":
 
 
 __all__ = [
+    "PERSIST_WORDS",
     "PLAIN",
     "Ask",
     "Asked",
+    "Bound",
     "CellText",
+    "CellUses",
     "Channel",
+    "Chosen",
     "Codec",
+    "Drained",
     "Engine",
     "EngineState",
     "Event",
@@ -93,13 +136,16 @@ __all__ = [
     "Found",
     "Front",
     "FrontEvent",
+    "Guest",
     "InputReply",
     "InterruptAsked",
+    "Item",
     "Journal",
     "Looked",
     "MemoryLimits",
     "Message",
     "OutputCollector",
+    "Pass",
     "Request",
     "Result",
     "Settings",
@@ -108,7 +154,9 @@ __all__ = [
     "Submitted",
     "Supervisor",
     "Told",
+    "Way",
     "auto_mode",
+    "available_bytes",
     "body_of",
     "cell_folder",
     "cell_of",
@@ -116,7 +164,12 @@ __all__ = [
     "default_budget",
     "execute_request",
     "header_of",
+    "load_contents",
+    "load_from_image",
     "memory_limits",
+    "persist_mode",
+    "read_uses",
+    "serve",
     "settings_from",
     "strip_header",
     "use_cell_folder",

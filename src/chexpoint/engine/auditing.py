@@ -14,6 +14,7 @@ from typing import Any
 from chexpoint.engine import events as ev
 from chexpoint.engine.effects import Note, signature, signature_of
 from chexpoint.lineage import Audited, Auditor, Cell, Step, default_cache_folder
+from chexpoint.model import variables_from_json
 
 _CARETAKER = Path(__file__).with_name("caretaker.py")
 # How long an ending engine waits for the digests of the last cells.
@@ -69,6 +70,7 @@ class Auditing:
             self._requests.pop(step, None)
             self._auditor.discard()
         else:
+            variables = cell.get("variables")
             self._auditor.end(
                 Cell(
                     source=cell["source"],
@@ -78,6 +80,7 @@ class Auditing:
                     size_bytes=event["resident"],
                     status=cell["status"],
                     report=cell["report"],
+                    variables=None if variables is None else variables_from_json(variables),
                 )
             )
         return [

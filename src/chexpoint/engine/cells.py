@@ -9,17 +9,21 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from chexpoint.engine.events import CellText
 from chexpoint.engine.header import header_of, strip_header
-from chexpoint.engine.message import Message
+
+if TYPE_CHECKING:
+    from chexpoint.engine.events import CellText
+    from chexpoint.engine.message import Message
 
 _BEGIN = re.compile(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*%chex_record[ \t]+(?P<name>[^\s-]\S*)[ \t]*(?:#[^\n]*)?(?:\n|\Z)"
 )
 _NAMED = re.compile(r"^[ \t]*%chex_record[ \t]+(?P<name>[^\s-]\S*)", re.MULTILINE)
 _OWN_LINE = re.compile(r"\s*%chex_(?!checkpoint\b)\w+(\s[^\n{$\\]*)?")
+# Runs its body in another process; with --into it binds the result.
+_LOOKS = re.compile(r"\s*%%chex_hindsight\b(?![^\n]*--into\b)")
 _COMMENT = re.compile(r"\s*(#[^\n]*)?")
 _OWN_MAGIC = re.compile(r"chex_\w+")
 
@@ -38,6 +42,8 @@ def cell_of(message: Message) -> tuple[CellText | None, bool]:
 
 def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellText | None:
     """Return the cell of an execute request; None if it is not one of a notebook."""
+    from chexpoint.engine.events import CellText  # not for workers, which start faster without
+
     silent = bool(content.get("silent"))
     if silent or not content.get("store_history", True):
         return None
@@ -46,7 +52,9 @@ def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellTe
     body = body_of(source)
     lines = source.split("\n")
     is_empty = all(_COMMENT.fullmatch(line) for line in body.split("\n"))
-    is_own = all(_COMMENT.fullmatch(line) or _OWN_LINE.fullmatch(line) for line in lines)
+    is_own = _LOOKS.match(source) is not None or all(
+        _COMMENT.fullmatch(line) or _OWN_LINE.fullmatch(line) for line in lines
+    )
     return CellText(
         source,
         cell_id=str(metadata.get("cellId") or metadata.get("cell_id") or ""),

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from chexpoint.engine.timeline import Item, Way
 from chexpoint.lineage import Step
 from chexpoint.model import (
+    ArtifactId,
     Bytes,
     CellLineage,
     CheckpointId,
     Hazard,
+    ImageInfo,
+    ImageName,
+    KnownImage,
     Mechanism,
     Output,
     PathCell,
@@ -56,7 +61,7 @@ class Request:
     cell: CellText | None = None
     """If it is an ordinary cell of a notebook: not silent, and kept in the history."""
     is_silent: bool = False
-    """Whether a front end runs it for itself, without showing it."""
+    """Whether a front end asks it for itself, without showing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +71,29 @@ class Ask:
     token: int
     """Identifies the asker to whoever delivers the answer."""
     op: Literal[
-        "checkpoint",
-        "restore",
-        "take",
-        "go",
-        "evict",
-        "status",
-        "budget",
         "auto",
+        "budget",
         "call",
+        "checkpoint",
+        "drain",
+        "evict",
+        "go",
         "lineage",
+        "loops",
+        "overhead",
+        "persist",
+        "store",
+        "images",
+        "load",
         "record",
+        "record_loops",
         "recording",
+        "restore",
         "reuse",
         "start",
+        "status",
+        "take",
+        "why",
     ]
     args: Mapping[str, Any] = field(default_factory=dict)
     from_cell: bool = False
@@ -126,6 +140,10 @@ class RequestDone:
     """How much the worker has grown since its last checkpoint, roughly."""
     outcome: Literal["ok", "error"] | None = "ok"
     """How the cell ended; None if it was none, and the state is what it was."""
+    bound: frozenset[str] = frozenset()
+    """Variables that it has written or deleted, as far as that was followed."""
+    keepable_bytes: Bytes = 0
+    """How large those are together that may be worth storing for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +273,8 @@ class Looked:
     """Whether it never ran here before, so that nothing after it did either."""
     go: tuple[PathCell, ...] | None = None
     """The cells before it, if it belongs to another version than the present one."""
+    way: Way | None = None
+    """How the worker gets to the place if only what the cell needs has to be there."""
     problem: str = ""
     """Why it cannot be run at all."""
 
@@ -264,6 +284,62 @@ class FilesChecked:
     """The files on disk were compared with what the state at the place has seen."""
 
     lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Imaged:
+    """An image of a state has been written."""
+
+    info: ImageInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFailed:
+    """An image could not be written."""
+
+    name: ImageName
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLoaded:
+    """The worker has the state of an image now, or else has not changed."""
+
+    name: ImageName
+    why: str = ""
+    """Why it could not be loaded; empty if it was."""
+    is_interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The worker has the variables that it was to load, or else has not changed."""
+
+    why: str = ""
+    """Why they could not be loaded; empty if they were."""
+    artifact: ArtifactId | None = None
+    """The one that could not be loaded."""
+    is_lost: bool = False
+    """Whether it is missing or damaged, and not only of no use here."""
+    seconds: tuple[Seconds, ...] = ()
+    """What loading each of them took."""
+    is_interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """All that cells did so far is written."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """It is known what of a cell that has run is worth storing for others."""
+
+    step: Step
+    groups: tuple[tuple[ArtifactId, tuple[str, ...]], ...]
+    """Artifacts, and the variables that they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +367,18 @@ Event = (
     | Measured
     | Looked
     | FilesChecked
+    | Imaged
+    | ImageFailed
+    | ImageLoaded
+    | Bound
+    | Chosen
+    | Drained
     | ShutdownAsked
 )
 
 # ---------------------------------------------------------------- instructions
 
-TimerName = Literal["start", "fork", "thaw", "look", "interrupt", "stop"]
+TimerName = Literal["start", "fork", "thaw", "image", "look", "interrupt", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +408,8 @@ class Look:
     request: Request
     cell: CellText
     place: Step
+    worker: Step
+    """Where the worker is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +451,15 @@ class BeginVersion:
 
     name: str
     place: Step
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """``origin`` and ``parameters``, if they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Answer an ask with `Drained` once all that cells did so far is written."""
+
+    ask: Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +477,24 @@ class TellRecording:
 
 
 @dataclass(frozen=True, slots=True)
+class TellWhy:
+    """Answer an ask with what was decided about variables, in sentences."""
+
+    ask: Ask
+
+
+@dataclass(frozen=True, slots=True)
+class TellLoops:
+    """Answer an ask with where the loops of the running cell are recorded."""
+
+    ask: Ask
+    place: dict[str, str] | None
+    """Where a driver wants them; else the journal knows."""
+    share: float | None
+    """Of the time that checkpoints may take; None to record none."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartProgram:
     """Start our own command line for the running cell, and answer with where it is."""
 
@@ -395,6 +506,13 @@ class AllowHints:
     """Let cells be reused in spite of these kinds of hints."""
 
     kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UseGraph:
+    """Look for cells in the experiment graph, too; or no longer."""
+
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +528,8 @@ class Fork:
     """Tell the idle worker to fork a checkpoint."""
 
     checkpoint: CheckpointId
+    for_image: bool = False
+    """Whether a copy of it will write an image: what that needs is then loaded first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,6 +558,89 @@ class Drop:
     """End a checkpoint process."""
 
     checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class MakeImage:
+    """Write the state of a checkpoint to the store, or that of the worker, which then waits."""
+
+    name: ImageName
+    checkpoint: CheckpointId | None
+    like: ImageName | None
+    """An image of a state that is likely to be similar."""
+    cost_s: Seconds
+    only: tuple[str, ...] = ()
+    """Variables that it is to hold alone; all if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpImage:
+    """End the process that writes an image."""
+
+    name: ImageName
+
+
+@dataclass(frozen=True, slots=True)
+class KeepImage:
+    """Note in the catalog that there is an image of the state at a step."""
+
+    step: Step
+    image: KnownImage
+    """Its node and taint are those of the step once they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetImage:
+    """An image is of no use."""
+
+    name: ImageName
+
+
+@dataclass(frozen=True, slots=True)
+class LoadImage:
+    """Give the worker the state of an image, except for some variables."""
+
+    name: ImageName
+    keep: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UseStore:
+    """Have images written to a store, and read from it, although nothing is recorded."""
+
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Have the worker load some variables and forget others."""
+
+    items: tuple[Item, ...]
+    unbind: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteLoads:
+    """Some artifacts were loaded, or one could not be."""
+
+    items: tuple[Item, ...]
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class KeepArtifact:
+    """An artifact is in the store now, or could not be stored."""
+
+    artifact: ArtifactId
+    info: ImageInfo | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The worker has come to a step without running its cell."""
+
+    step: Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +704,13 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Mention:
+    """Tell the user something that no cell has asked for, when it can be shown."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SetTimer:
     """Send `TimedOut` after so many seconds; replaces a timer of the same name."""
 
@@ -541,16 +751,30 @@ Instruction = (
     | Remark
     | Progress
     | BeginVersion
+    | Drain
     | Pause
+    | TellLoops
     | TellRecording
+    | TellWhy
     | StartProgram
     | AllowHints
+    | UseGraph
     | CheckFiles
     | Fork
     | Thaw
     | KillWorker
     | Adopt
     | Drop
+    | MakeImage
+    | GiveUpImage
+    | KeepImage
+    | ForgetImage
+    | LoadImage
+    | UseStore
+    | Bind
+    | NoteLoads
+    | KeepArtifact
+    | Settle
     | Call
     | Abort
     | Fail
@@ -559,6 +783,7 @@ Instruction = (
     | Hold
     | Release
     | Note
+    | Mention
     | SetTimer
     | ClearTimer
     | Measure

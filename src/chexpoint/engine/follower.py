@@ -6,16 +6,25 @@ can stand for it, only the place moves; see `timeline`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.errands import with_notes
-from chexpoint.engine.keeper import Keeper
-from chexpoint.engine.situation import Checking, Idle, Looking, Running
+from chexpoint.engine.imager import Imager
+from chexpoint.engine.situation import Binding, Checking, Idle, Loading, Looking, Running
+from chexpoint.engine.timeline import Load, Move, Pass, Route
 from chexpoint.errors import NotReached
 from chexpoint.lineage import Step
-from chexpoint.model import path_cell_from_json
+from chexpoint.model import (
+    ROOT,
+    CellRecord,
+    ImageName,
+    PathCell,
+    lineage_from_json,
+    path_cell_from_json,
+)
 
 if TYPE_CHECKING:
     from chexpoint.engine.events import Ask, CellText, Request
@@ -24,17 +33,21 @@ if TYPE_CHECKING:
 _LOOK_TIMEOUT_S = 60.0
 
 
-class Follower(Keeper):
+class Follower(Imager):
     """Knows where the user is, and how the worker gets there."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.reuse = True
         """Whether cells of a recorded version may be answered from earlier runs."""
+        self.graph = False
+        """Whether they are looked for in the experiment graph, too."""
         self.allowed: tuple[str, ...] = ()
         """Kinds of hints in spite of which they may."""
         self._in_version = False
         self._looked: dict[int, ev.Looked] = {}
+        self._filled = 0
+        """The cell for which the worker has all that is needed, though not all there is."""
         self._going: Ask | None = None
         self._goal: Step | None = None
         self._put_back: tuple[str, ...] = ()
@@ -58,22 +71,26 @@ class Follower(Keeper):
         self._begun = request.seq
         self._begin_version(cell.begins or "", is_here=False)
 
-    def _begin_version(self, name: str, *, is_here: bool) -> None:
+    def _begin_version(
+        self, name: str, *, is_here: bool, about: Mapping[str, Any] | None = None
+    ) -> None:
         if not is_here and self.time.place.parent is not None:
             self.time.go(())
             self._execution_count = 0
         self._in_version, self._is_novel = True, False
-        self._do(ev.BeginVersion(name, self.time.place))
+        self._do(ev.BeginVersion(name, self.time.place, about or {}))
 
     def _must_look(self, request: Request, cell: CellText) -> bool:
         """Return whether it has to be found out if a cell must be run."""
         if not cell.is_reusable or request.seq in self._looked:
             return False
-        return cell.version is not None or (self.reuse and self._in_version and not self._is_novel)
+        if cell.version is not None or self.graph or self.time.worker.absent:
+            return True
+        return self.reuse and self._in_version and not self._is_novel
 
     def _look(self, request: Request, cell: CellText) -> None:
         self.doing = Looking(request)
-        look = ev.Look(request, cell, self.time.place)
+        look = ev.Look(request, cell, self.time.place, self.time.worker)
         self._do(look, ev.SetTimer("look", _LOOK_TIMEOUT_S))
 
     def _looked_up(self, event: ev.Looked) -> None:
@@ -125,42 +142,81 @@ class Follower(Keeper):
             return request.cell is None or request.cell.needs_state
         return request.kind in {"comm", "state"}
 
+    def _is_ready_for(self, request: Request) -> bool:
+        """Return whether the worker is at the place, with all that a request may need."""
+        if not self.time.is_there:
+            return False
+        is_look = request.cell is None
+        return is_look or not self.time.worker.absent or request.seq == self._filled
+
+    def _route(self, request: Request | None) -> Route:
+        """Return how the worker gets to the place: all of it, or what a cell needs."""
+        route = self.time.route(self.held, self.images)
+        looked = self._looked.get(request.seq) if request is not None else None
+        way = looked.way if looked is not None and looked.place is self.time.place else None
+        if way is None or way.seconds >= route.seconds:
+            return route
+        if not way.is_from_root:
+            return Route(None, False, way.moves)
+        root = next((each.id for each in self.held if each.name == ROOT and not each.bad), None)
+        return Route(root, root is None, way.moves)
+
     def _follow(self, request: Request | None) -> bool:
         """Bring the worker a step closer to the place; return whether it could be done now."""
         time = self.time
         if not time.is_under_way:
             if not self.held.all_frozen():
                 return False
-            route = time.route(self.held)
-            time.set_out(route)
-            self._way_cells, self._way_s = len(route.cells), 0.0
-            if route.checkpoint is not None:
-                self._thaw(route.checkpoint, keep=True, ask=None)
+            if self._begin_way(self._route(request)):
                 return True
-            if route.is_fresh:
-                self._do(ev.KillWorker())
-                self._start_worker(attempt=1)
-                return True
-        if not time.way:
-            self._tell_progress(request)
-            time.join()
-            return True
         self._tell_progress(request)
-        following = time.way[0]
+        if not time.way:
+            time.join()
+            self._filled = request.seq if request is not None else 0
+        else:
+            self._move(time.way[0])
+        return True
+
+    def _begin_way(self, route: Route) -> bool:
+        """Have the worker where a route begins; return whether that takes its time."""
+        self.time.set_out(route)
+        self._way_cells = sum(isinstance(each, Step) for each in route.cells)
+        self._way_s = 0.0
+        if route.checkpoint is not None:
+            self._thaw(route.checkpoint, keep=True, ask=None)
+        elif route.is_fresh:
+            self._do(ev.KillWorker())
+            self._start_worker(attempt=1)
+        return route.checkpoint is not None or route.is_fresh
+
+    def _move(self, following: Move) -> None:
+        """Have the worker do what is next on its way."""
+        if isinstance(following, Load):
+            self.doing = Loading(following)
+            self._do(ev.LoadImage(following.image, following.keep))
+        elif isinstance(following, Step):
+            self._run_again(following)
+        elif following.items or following.unbind:
+            self.doing = Binding(following)
+            self._do(ev.Bind(following.items, following.unbind))
+        else:
+            self._come_by(following)
+
+    def _run_again(self, following: Step) -> None:
         self._agains += 1
         cell = ev.CellText(following.source, following.cell_id)
         again = ev.Request(-self._agains, "again", (), cell=cell)
-        step = Step(time.worker, source=following.source, cell_id=following.cell_id)
+        step = Step(self.time.worker, source=following.source, cell_id=following.cell_id)
         step.again_of = following
         self.doing = Running(again, step)
         self._do(ev.Dispatch(again, step))
-        return True
 
     def _tell_progress(self, request: Request | None) -> None:
         way = self.time.way
         left = sum(step.seconds for step in way)
-        done = self._way_cells - len(way)
-        count = self._execution_count + 1 + len(way)
+        cells = sum(isinstance(each, Step) for each in way)
+        done = self._way_cells - cells
+        count = self._execution_count + 1 + cells
         self._do(ev.Progress(request, done, self._way_cells, self._way_s, left, count))
 
     def _passed(self, step: Step, event: ev.RequestDone) -> None:
@@ -168,6 +224,8 @@ class Follower(Keeper):
         expected = self.time.way[0]
         self.time.passed(step)
         self._way_s += event.seconds
+        if not isinstance(expected, Step):
+            return
         if event.outcome == "error" and not expected.has_failed:
             line = expected.source.strip().partition("\n")[0][:60]
             self._lose_way(
@@ -176,6 +234,83 @@ class Follower(Keeper):
                     "  The state is now the one after that cell."
                 )
             )
+
+    def _image_loaded(self, event: ev.ImageLoaded) -> None:
+        if not isinstance(self.doing, Loading) or self.doing.load.image != event.name:
+            return
+        step, ask, self.doing = self.doing.load.step, self.doing.ask, Idle()
+        if ask is not None and (event.is_interrupted or event.why):
+            self._not_loaded(ask, event.why or "interrupted while a state was being loaded")
+        elif event.is_interrupted:
+            self._lose_way(NotReached("interrupted while a state was being loaded"))
+        elif event.why:
+            self._lose_image(event.name, event.why)
+        else:
+            self.time.loaded(step)
+            # What the state is worth is what led to it, not what loading it took.
+            self._cells = step.number
+            self._seconds = sum(each.seconds for each in step.path())
+            self._is_novel = False
+            self._do(ev.Settle(step))
+            if ask is not None:
+                self.time.join()
+                self._finish(ask, {})
+
+    def _load(self, ask: Ask) -> None:
+        """Give the worker the state of an image that a driver has; cells are not run instead."""
+        records = [lineage_from_json(data) for data, _ in ask.args["path"]]
+        taints = [taint for _, taint in ask.args["path"]]
+        cells = [
+            PathCell.recorded(CellRecord(lineage=lineage, taint=taint), execution=0)
+            for lineage, taint in zip(records, taints, strict=True)
+        ]
+        self.time.go(cells, records)
+        load = Load(ImageName(ask.args["image"]), self.time.place)
+        self._execution_count = cells[-1].execution_count if cells else 0
+        self.doing = Loading(load, ask)
+        self._do(ev.LoadImage(load.image, load.keep))
+
+    def _not_loaded(self, ask: Ask, why: str) -> None:
+        self.time.join()
+        self._finish(ask, error=NotReached(why))
+
+    def _come_by(self, passed: Pass) -> None:
+        """The worker is past some cells that it has not run."""
+        self.time.came_by(passed)
+        self._cells = passed.step.number
+        self._seconds = sum(each.seconds for each in passed.step.path())
+        self._is_novel = False
+        self._do(ev.Settle(passed.step))
+
+    def _bound(self, event: ev.Bound) -> None:
+        if not isinstance(self.doing, Binding):
+            return
+        passed, self.doing = self.doing.passed, Idle()
+        self._do(ev.NoteLoads(passed.items, event))
+        if event.is_interrupted:
+            self._lose_way(NotReached("interrupted while variables were being loaded"))
+        elif event.why:
+            self._look_again()
+        else:
+            self._come_by(passed)
+
+    def _lose_items(self, passed: Pass, why: str) -> None:
+        """The worker died while it was loading variables."""
+        for item in passed.items:
+            self._do(ev.NoteLoads((item,), ev.Bound(why, item.artifact)))
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Find another way, without what could not be loaded."""
+        self.time.stay()
+        if self.queue and isinstance(self.queue[0], ev.Request):
+            self._looked.pop(self.queue[0].seq, None)
+
+    def _lose_image(self, name: ImageName, why: str) -> None:
+        """An image is of no use: find another way."""
+        self.images.forget(name)
+        self.time.stay()
+        self._do(ev.ForgetImage(name), ev.Mention(f"{why} Cells are run again instead."))
 
     def _lose_way(self, error: Exception) -> None:
         """The place cannot be reached: fail what waits for it, and stay where the worker is."""
@@ -224,7 +359,8 @@ class Follower(Keeper):
         """Begin, pause or go on with a version."""
         match ask.args["do"]:
             case "begin":
-                self._begin_version(ask.args["name"], is_here=ask.args["here"])
+                about = ask.args.get("about")
+                self._begin_version(ask.args["name"], is_here=ask.args["here"], about=about)
                 note = f"recording version {ask.args['name']}"
             case "pause":
                 self._do(ev.Pause(True))

@@ -25,7 +25,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 # debugpy replaces os.fork; this one it does not reach.
@@ -35,12 +35,14 @@ from typing import NoReturn
 from chexpoint.engine import proc
 from chexpoint.engine.descriptors import Descriptor, open_descriptors, privatize
 from chexpoint.engine.shared_memory import copy_shared_memory
-from chexpoint.engine.wire import Link
+from chexpoint.engine.wire import Link, Packet
 from chexpoint.lineage import CHECKPOINT_NAME
 
 _ALL_SIGNALS = set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}
 # Under memory pressure the system ends checkpoints first, never the user's work.
 _OOM_SCORE_FROZEN = 800
+# Nobody waits for a copy: cells come first.
+_NICE_COPY = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +205,38 @@ class Wake:
     """To be reaped, if a successor was forked."""
 
 
-def wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: Collection[int]) -> Wake:
+def wait_frozen(
+    control_fd: int,
+    supervisor: int,
+    fork: Fork,
+    keep: Collection[int],
+    write_image: Callable[[Packet], None],
+) -> Wake:
     """Stay frozen until told to go live; does not return in any other case.
 
     To be called in a process made by `fork_settled`.  Descriptors in ``keep``
     are left as they are: their owner replaces them when it goes live.
+
+    Parameters
+    ----------
+    write_image
+        Called in a copy of the process when an image is wanted; the copy then ends.
     """
     try:
-        return _wait_frozen(control_fd, supervisor, fork, {*keep, control_fd})
+        return _wait_frozen(control_fd, supervisor, fork, {*keep, control_fd}, write_image)
     except BrokenPipeError:
         os._exit(0)  # dropped before it had settled
     except BaseException:
         die()
 
 
-def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -> Wake:
+def _wait_frozen(
+    control_fd: int,
+    supervisor: int,
+    fork: Fork,
+    keep: set[int],
+    write_image: Callable[[Packet], None],
+) -> Wake:
     collecting = gc.isenabled()
     gc.disable()  # a collection would copy every page that holds an object
     oom_score = _set_oom_score(_OOM_SCORE_FROZEN)
@@ -226,7 +245,9 @@ def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -
     while True:
         _wait_for_parent(supervisor, fork.middle)
         control.command(event="frozen", pid=os.getpid(), lost=lost)
-        packet = control.receive()
+        while (packet := control.receive()) is not None and packet.command()["do"] == "image":
+            _copy_that(write_image, packet, supervisor, control)
+            packet.close_fds()
         if packet is None:
             os._exit(0)
         middle = 0  # nothing to reap, unless a successor is forked
@@ -247,6 +268,30 @@ def _wait_frozen(control_fd: int, supervisor: int, fork: Fork, keep: set[int]) -
         if collecting:
             gc.enable()
         return Wake(link_fd=packet.fds[0], kept=kept, lost=lost, middle=middle)
+
+
+def _copy_that(
+    does: Callable[[Packet], None], packet: Packet, supervisor: int, control: Link
+) -> None:
+    """Let a copy of this process obey; it becomes the supervisor's child, and then ends."""
+    try:
+        middle = _fork()
+    except OSError:
+        return  # who waits for the copy sees that there is none
+    if middle:
+        _reap(middle)
+        return
+    try:
+        middle = os.getpid()
+        if _fork():
+            os._exit(0)
+        control.close()
+        _wait_for_parent(supervisor, middle)
+        os.nice(_NICE_COPY)
+        does(packet)
+        os._exit(0)
+    except BaseException:
+        die()
 
 
 def _wait_for_parent(supervisor: int, middle: int) -> None:

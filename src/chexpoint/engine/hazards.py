@@ -72,7 +72,9 @@ def shared_memory_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
     paths = {m.path for m in shared if not is_private_to_us(m)}
     found = []
     for path in sorted(paths):
+        kind = "shared-memory"
         if path.startswith("/dev/") and not path.startswith("/dev/shm/"):
+            kind = "device"
             what, advice = f"device memory {path} is mapped", "devices cannot be forked"
         elif path.endswith("-shm"):
             what = f"the SQLite database {path.removesuffix('-shm')} is open in WAL mode"
@@ -80,7 +82,7 @@ def shared_memory_hazards(shared: list[proc.Mapping]) -> list[Hazard]:
         else:
             what = f"{path} is mapped for writing"
             advice = "shared memory or a memory-mapped file; close it or map it read-only"
-        found.append(Hazard(kind="shared-memory", what=what, advice=advice))
+        found.append(Hazard(kind=kind, what=what, advice=advice))
     return found
 
 

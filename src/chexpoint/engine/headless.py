@@ -11,24 +11,28 @@ import contextlib
 import itertools
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from chexpoint import errors
+from chexpoint.engine.guest import Guest
 from chexpoint.engine.message import HEADLESS_KEY, Codec, Message, execute_request
 from chexpoint.engine.outputs import OutputCollector
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.errors import EngineClosed, EngineTimeout, ForkRefused, InvalidValue
+from chexpoint.lineage import taint_after
 from chexpoint.model import (
     AutoMode,
     CellError,
     CellLineage,
     CellResult,
     Checkpoint,
+    KnownImage,
     Output,
     RestoreReport,
     Status,
@@ -37,12 +41,23 @@ from chexpoint.model import (
     lineage_from_json,
     report_from_json,
     status_from_json,
+    to_json,
 )
 
 _RUN_ENGINE = Path(__file__).with_name("run_engine.py")
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
 _INTERRUPT_TIMEOUT_S = 10.0
+
+
+class ImagesWritten(NamedTuple):
+    """What has become of the images of an engine."""
+
+    images: tuple[KnownImage, ...]
+    is_writing: bool
+    """Whether there are more to come."""
+    why_not: str
+    """Why the last state that should have become one did not."""
 
 
 class Engine:
@@ -59,6 +74,11 @@ class Engine:
     auto
         When to checkpoint by itself: ``"never"``, by the holding ``"rule"``, or
         ``"always"``, after every cell.
+    program
+        What runs the supervisor; one that keeps a journal may be given.
+    guest
+        Given, the engine ends with the thread that starts it, however that ends; it has these cores
+        only, and nothing of the standard streams of this process.
 
     Examples
     --------
@@ -78,18 +98,26 @@ class Engine:
         env: Mapping[str, str] | None = None,
         budget_bytes: int | None = None,
         auto: AutoMode = "never",
+        program: Path | None = None,
+        guest: Guest | None = None,
     ) -> None:
+        self._is_guest = guest is not None
         self._codec = Codec(HEADLESS_KEY)
         self._tokens = itertools.count(1)
         mine, theirs = Link.pair()
-        argv = [sys.executable, str(_RUN_ENGINE), str(theirs.fileno()), auto]
+        argv = [sys.executable, str(program or _RUN_ENGINE), str(theirs.fileno()), auto]
         argv += [str(budget_bytes or 0)]
+        if guest is not None:
+            argv.append(guest.word())
         # A process group of its own: the driver decides what Ctrl-C does.
         self._process = subprocess.Popen(
             argv,
             cwd=cwd,
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
+            # Whoever waits for the end of what a killed host has printed must not wait for us.
+            stdout=subprocess.DEVNULL if guest is not None else None,
+            stderr=subprocess.DEVNULL if guest is not None else None,
             pass_fds=[theirs.fileno()],
             process_group=0,
         )
@@ -103,7 +131,7 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """The supervisor's process id."""
+        """The process id of the supervisor, or of the warden of a guest."""
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -168,15 +196,49 @@ class Engine:
 
     # ------------------------------------------------------------ checkpoints
 
-    def checkpoint(self, name: str | None = None) -> Checkpoint:
+    def checkpoint(self, name: str | None = None, *, image: bool = False) -> Checkpoint:
         """Take a checkpoint of the present state and return it.
+
+        Parameters
+        ----------
+        image
+            Have a copy of it write an image to the store of `use_store`; nobody waits for that.
 
         Raises
         ------
         ForkRefused
             If it might be wrong when restored; ``reasons`` says why.
         """
-        return checkpoint_from_json(self._ask("checkpoint", name=name))
+        return checkpoint_from_json(self._ask("checkpoint", name=name, image=image))
+
+    def use_store(self, store: str) -> None:
+        """Have images written to a store, and read from it."""
+        self._ask("store", store=store)
+
+    def images(self) -> ImagesWritten:
+        """Return the images that were written."""
+        told = self._ask("images")
+        images = tuple(KnownImage(**{**i, "keep": tuple(i["keep"])}) for i in told["images"])
+        return ImagesWritten(images, told["is_writing"], told["why_not"])
+
+    def load(self, image: str, path: Sequence[CellLineage]) -> None:
+        """Go to the state of an image; to be called in the fresh interpreter.
+
+        Parameters
+        ----------
+        path
+            The cells that have led to it.
+
+        Raises
+        ------
+        NotReached
+            If it cannot be loaded, and why; the state may be spoilt.
+        """
+        cells, taint = [], ""
+        for lineage in path:
+            taint = taint_after(lineage, taint)
+            cells.append([to_json(lineage), taint])
+        self._ask("load", image=image, path=cells)
 
     def restore(self, ref: str) -> RestoreReport:
         """Go to the state of a checkpoint, which stays."""
@@ -209,6 +271,28 @@ class Engine:
         """Change the memory that checkpoints may hold together."""
         self._ask("budget", bytes=size_bytes)
 
+    def record_loops(self, place: Mapping[str, str] | None) -> None:
+        """Have the loops of cells recorded: ``folder`` of runs, ``store``, and ``session``."""
+        self._ask("record_loops", place=None if place is None else dict(place))
+
+    def begin_version(self, name: str, about: Mapping[str, Any]) -> None:
+        """Record what follows as a version that begins in the fresh interpreter.
+
+        Parameters
+        ----------
+        about
+            ``origin`` and ``parameters``, as far as they are known.
+        """
+        self._ask("record", do="begin", name=name, here=False, about=dict(about))
+
+    def set_reuse(self, *, graph: bool, allow: Sequence[str] = ()) -> None:
+        """Have cells answered from earlier runs; with ``graph`` also from those of others."""
+        self._ask("reuse", on=True, allow=list(allow), graph=graph)
+
+    def drain(self) -> None:
+        """Wait until all that cells did is written."""
+        self._ask("drain")
+
     def set_auto(self, mode: AutoMode) -> None:
         """Change when checkpoints are taken by themselves."""
         self._ask("auto", mode=mode)
@@ -228,8 +312,17 @@ class Engine:
     def kill(self) -> None:
         """End the engine at once."""
         self._link.close()
-        self._process.kill()
-        self._process.wait()
+        self.stop()
+        try:
+            self._process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """Have the engine end, whatever it does; may be called by another thread."""
+        # The warden of a guest ends it, and everything that it has started.
+        self._process.send_signal(signal.SIGTERM if self._is_guest else signal.SIGKILL)
 
     # ------------------------------------------------------------ packets
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.errands import Errands, with_notes
@@ -86,10 +87,12 @@ class Keeper(Errands):
         if not self._can_fork:
             self.refused = tuple(Hazard(kind="machine", what=text) for text in self._missing)
             self._finish(ask, error=ForkRefused(self.refused))
+            self._refused(self.refused, ask.args)
             return
         checkpoint = self.held.new_id()
         self.doing = Forking(checkpoint, ask)
-        self._do(ev.Fork(checkpoint), ev.SetTimer("fork", _FORK_TIMEOUT_S))
+        for_image = bool(ask.args.get("image"))
+        self._do(ev.Fork(checkpoint, for_image), ev.SetTimer("fork", _FORK_TIMEOUT_S))
 
     def _forked(self, event: ev.Forked) -> None:
         if not isinstance(self.doing, Forking) or self.doing.checkpoint != event.checkpoint:
@@ -120,6 +123,7 @@ class Keeper(Errands):
         self._do(ev.ClearTimer("fork"))
         took = format_seconds(event.seconds)
         self._finish(ask, checkpoint, note=f"checkpoint {title(checkpoint)} taken in {took}")
+        self._taken(checkpoint, ask.args)
         if (early := self._early.pop(checkpoint.id, None)) is not None:
             self._froze(early)
         self._make_room()
@@ -133,6 +137,7 @@ class Keeper(Errands):
         self.refused = reasons
         self._do(ev.ClearTimer("fork"))
         self._finish(ask, error=ForkRefused(reasons))
+        self._refused(reasons, ask.args)
 
     def _froze(self, event: ev.Froze) -> None:
         if event.checkpoint in self.held:
@@ -222,6 +227,16 @@ class Keeper(Errands):
         self._make_room(short)
         if short > 0:
             self._do(ev.Measure(urgent=True))
+
+    # What the part above does with the outcome.
+
+    def _taken(self, checkpoint: Checkpoint, args: Mapping[str, Any]) -> None:
+        """A checkpoint was taken."""
+        raise NotImplementedError
+
+    def _refused(self, reasons: tuple[Hazard, ...], args: Mapping[str, Any]) -> None:
+        """A checkpoint was refused."""
+        raise NotImplementedError
 
     def _make_room(self, short_bytes: Bytes = 0) -> None:
         """Let checkpoints go while they hold more than they may."""

@@ -145,3 +145,9 @@ def message_id(frames: Sequence[bytes]) -> str:
     """Return the id of a message."""
     header = json.loads(frames[list(frames).index(DELIMITER) + 2])
     return str(header["msg_id"])
+
+
+def may_run_code(frames: Sequence[bytes]) -> bool:
+    """Return whether a request may run code of the user's: a cell, or what a widget sends."""
+    header = frames[list(frames).index(DELIMITER) + 2]
+    return b"execute_request" in header or b"comm_" in header

@@ -28,6 +28,18 @@ class HoldingRule:
         return cost_s > fork_s + rent_s
 
 
+# Below this, nobody minds running the cells again.
+_LEAST_S = 1.0
+
+
+def worth_imaging(*, cost_s: Seconds, image_s: Seconds) -> bool:
+    """Return whether a state that took ``cost_s`` since the last image should become one.
+
+    Nobody waits for an image, but it takes a core and disk: it has to save more than it costs.
+    """
+    return cost_s > _LEAST_S + image_s
+
+
 def recompute_cost(
     checkpoint: CheckpointId,
     held: Mapping[CheckpointId, Checkpoint],

@@ -20,6 +20,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 PR_SET_PDEATHSIG = 1
 _PR_SET_NAME, _PR_GET_NAME = 15, 16
 PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,6 +28,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 def prctl(option: int, value: int) -> bool:
     """Set a process attribute; return whether the system allowed it."""
     return bool(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0)
+
+
+def can_adopt_orphans() -> bool:
+    """Return whether a process may become the parent of orphans here; changes nothing."""
+    answer = ctypes.c_int()
+    return bool(libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0) == 0)
 
 
 def name() -> bytes:

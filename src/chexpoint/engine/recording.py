@@ -70,6 +70,7 @@ class Recording:
 
     def __init__(self, journal: Journal | None, wake: Callable[[], None]) -> None:
         self._journal = journal
+        self._store: str | None = None
         self._open: _Open | None = None
         self._line: deque[_Open | Callable[[Journal], None]] = deque()
         self._concluded: dict[Step, CellLineage] = {}
@@ -161,28 +162,44 @@ class Recording:
             if self._line or not is_known:  # what ran before may be what is looked for
                 waiting.append(look)
             else:
-                self._journal.look(look.request.seq, look.cell, look.place)
+                self._journal.look(look.request.seq, look.cell, look.place, look.worker)
         self._looks = waiting
         return self._journal.results()
 
-    def obey(self, instruction: ev.Instruction) -> None:
+    def obey(self, instruction: ev.Instruction) -> None:  # noqa: C901, PLR0912 - a table
         """Pass an instruction on to the journal."""
         journal = self._journal
         match instruction:
             case ev.Look():
                 self._looks.append(instruction)
+            case ev.UseStore(store):
+                self._store = store
             case ev.CheckFiles() if journal is None:
                 self._results.append(ev.FilesChecked(()))
+            case ev.Drain(ask) if journal is None:
+                self._results.append(ev.Drained(ask))
             case _ if journal is None:
                 pass
             case ev.CheckFiles(place, put_back):
                 self._in_turn(lambda journal: journal.check_files(place, put_back=put_back))
-            case ev.BeginVersion(name, place):
-                self._in_turn(lambda journal: journal.begin(name, place))
+            case ev.BeginVersion(name, place, about):
+                self._in_turn(lambda journal: journal.begin(name, place, about))
+            case ev.Drain(ask):
+                self._in_turn(lambda journal: journal.drain(ask))
             case ev.Pause(on):
                 self._in_turn(lambda journal: journal.pause(on))
             case ev.AllowHints(kinds):
                 journal.allow(kinds)
+            case ev.UseGraph(on):
+                journal.use_graph(on)
+            case ev.NoteLoads(items, bound):
+                self._in_turn(lambda journal: journal.note_loads(items, bound))
+            case ev.KeepArtifact(artifact, info, why):
+                self._in_turn(lambda journal: journal.keep_artifact(artifact, info, why))
+            case ev.KeepImage(step, image):
+                self._in_turn(lambda journal: journal.keep_image(step, image))
+            case ev.ForgetImage(name):
+                self._in_turn(lambda journal: journal.forget_image(name))
 
     def recalled(self, step: Step) -> None:
         self._in_turn(lambda journal: journal.recalled(step))
@@ -190,6 +207,26 @@ class Recording:
     def hold(self, checkpoints: tuple[Checkpoint, ...]) -> None:
         if self._journal is not None:
             self._journal.hold(checkpoints)
+
+    def store(self) -> str | None:
+        """Return where images are written to, if they can be kept."""
+        return self._store if self._journal is None else self._journal.store()
+
+    def artifact_store(self) -> str | None:
+        """Return where artifacts are written to, if they are."""
+        return None if self._journal is None else self._journal.artifact_store()
+
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided about variables, in sentences."""
+        return {} if self._journal is None else self._journal.decisions()
+
+    def follows_variables(self) -> bool:
+        """Return whether anybody wants to know what cells do to variables."""
+        return self._journal is not None and self._journal.follows_variables()
+
+    def loops(self) -> dict[str, str] | None:
+        """Return where loops are recorded, if they are."""
+        return None if self._journal is None else self._journal.loops()
 
     def status(self) -> RecordingStatus:
         return self._journal.status() if self._journal is not None else RecordingStatus(is_on=False)

@@ -1,7 +1,8 @@
 """What a fork breaks and can be mended.
 
 `Repairs.before_fork` runs in the worker, `after_thaw` in the process that goes
-live, on the same object: what the one remembers the other puts back.
+live, `in_copy` in one that only writes an image, all on the same object: what
+the one remembers the others put back.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ class Repairs:
         threads = threading.enumerate()
         executors = {id(e): e for t in threads if (e := idle_executor(t)) is not None}
         self._executors = list(executors.values())
+
+    def in_copy(self) -> None:
+        """Put back what an image of the state shows; to be called in a copy that writes one."""
+        random.setstate(self._random)
+        for executor in self._executors:
+            _revive_executor(executor)
 
     def after_thaw(self) -> None:
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Starts a headless supervisor: ``python run_engine.py LINK_FD AUTO BUDGET_BYTES``."""
+"""Starts a headless supervisor: ``python run_engine.py LINK_FD AUTO BUDGET_BYTES [GUEST]``."""
 
 import os
 import sys
@@ -9,9 +9,13 @@ del sys.path[0]
 from chexpoint.engine.spawn import Spawner  # noqa: E402
 
 os.set_inheritable(int(sys.argv[1]), False)
+if sys.argv[4:]:
+    from chexpoint.engine.guest import settle_in
+
+    settle_in(sys.argv[4])
 _spawner = Spawner(["--Session.key=headless", "--ext=chexpoint"])
 _spawner.start_ahead()
 
-from chexpoint.engine.serve import main  # noqa: E402
+from chexpoint.engine.serving import serve  # noqa: E402
 
-main(sys.argv[1:], _spawner)
+serve(sys.argv[1:], _spawner)

@@ -1,17 +1,16 @@
-"""Settings of an engine, from the environment and from what the machine has."""
+"""Settings of an engine, from what the user has set and from what the machine has."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chexpoint.config import Config
 from chexpoint.engine import proc
 from chexpoint.engine.memory import available_bytes
 from chexpoint.errors import InvalidValue
-from chexpoint.model import AutoMode, Bytes, parse_size
+from chexpoint.model import AutoMode, Bytes
 
-AUDIT_MODES = ("auto", "hook", "off")
 _RESERVE_SHARE = 0.05
 _FALLBACK_BUDGET = 2**30
 
@@ -24,6 +23,12 @@ class Settings:
     reserve_bytes: Bytes
     """Checkpoints go when less memory than this is left."""
     auto: AutoMode
+    persist: AutoMode
+    """Which states are kept on disk from the start."""
+    store_budget: Bytes | None
+    """Most disk they may take; None leaves it to the store."""
+    overhead: float | None
+    """The share of time that checkpoints of loops may take; None records no loops."""
     missing: tuple[str, ...]
     """What this machine lacks, one sentence each."""
     can_fork: bool
@@ -44,28 +49,29 @@ def auto_mode(text: str) -> AutoMode:
     raise InvalidValue(f"'{text}' is not a mode: choose rule, always or never")
 
 
-def settings_from(environ: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Return the settings, and what is wrong with the environment's, which is then not used."""
-    wrong = []
-    budget, auto = 0, auto_mode("rule")
-    try:
-        if text := environ.get("CHEX_BUDGET"):
-            budget = parse_size(text)
-    except InvalidValue as error:
-        wrong.append(f"CHEX_BUDGET: {error}")
-    try:
-        if text := environ.get("CHEX_AUTO"):
-            auto = auto_mode(text)
-    except InvalidValue as error:
-        wrong.append(f"CHEX_AUTO: {error}")
-    audit = environ.get("CHEX_AUDIT", "auto")
-    if audit not in AUDIT_MODES:
-        wrong.append(f"CHEX_AUDIT: '{audit}' is not a mode: choose {', '.join(AUDIT_MODES)}")
+PERSIST_WORDS: dict[str, AutoMode] = {"on": "rule", "always": "always", "off": "never"}
+"""How a user says which states are to be kept on disk."""
+
+
+def persist_mode(text: str) -> AutoMode:
+    """Return which states are kept on disk, from how a user says it."""
+    if text in PERSIST_WORDS:
+        return PERSIST_WORDS[text]
+    raise InvalidValue(f"'{text}' is not a mode: choose on, always or off")
+
+
+def settings_from(config: Config) -> tuple[Settings, list[str]]:
+    """Return the settings, and what is wrong with those of the user, which is then not used."""
+    wrong = list(config.problems)
+    config = config.without_problems()
     missing, can_fork = _look_around()
     settings = Settings(
-        budget_bytes=budget or default_budget(),
+        budget_bytes=config.size("budget") or default_budget(),
         reserve_bytes=int(available_bytes() * _RESERVE_SHARE),
-        auto=auto,
+        auto=auto_mode(config.word("auto")),
+        persist=persist_mode(config.word("persist")),
+        store_budget=config.size("store_budget"),
+        overhead=config.share("overhead"),
         missing=tuple(missing),
         can_fork=can_fork,
     )
@@ -80,7 +86,7 @@ def _look_around() -> tuple[list[str], bool]:
         can_fork = False
     elif proc.memory(os.getpid()) is None:
         missing.append("/proc/PID/smaps_rollup is not readable: checkpoint sizes are estimates")
-    if not proc.prctl(proc.PR_SET_CHILD_SUBREAPER, 1):
+    if not proc.can_adopt_orphans():
         missing.append("this process cannot adopt orphans: no checkpoints are taken")
         can_fork = False
     return missing, can_fork

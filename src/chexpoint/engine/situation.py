@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from chexpoint.engine.events import Ask, Request
+from chexpoint.engine.timeline import Load, Pass
 from chexpoint.lineage import Step
-from chexpoint.model import CheckpointId
+from chexpoint.model import CheckpointId, ImageName
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,29 @@ class Thawing:
 
 
 @dataclass(frozen=True, slots=True)
+class Imaging:
+    """It writes an image of itself, because it could not be forked."""
+
+    image: ImageName
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """It has been told to load an image."""
+
+    load: Load
+    ask: Ask | None = None
+    """Who wants that, if it is not on the way to a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """It has been told to load some variables, and to forget others."""
+
+    passed: Pass
+
+
+@dataclass(frozen=True, slots=True)
 class Calling:
     """It does a command for the driver."""
 
@@ -78,4 +102,17 @@ class Stopping:
     """What was running when the end was asked for."""
 
 
-Situation = Starting | Idle | Looking | Checking | Running | Forking | Thawing | Calling | Stopping
+Situation = (
+    Starting
+    | Idle
+    | Looking
+    | Checking
+    | Running
+    | Forking
+    | Thawing
+    | Imaging
+    | Loading
+    | Binding
+    | Calling
+    | Stopping
+)

@@ -55,7 +55,7 @@ class Spawner:
         return pid, mine
 
 
-PROGRAM_VERBS = ("replay", "package")
+PROGRAM_VERBS = ("graph", "hindsight", "package", "replay")
 """What the command line may be started for."""
 
 

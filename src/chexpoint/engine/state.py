@@ -18,10 +18,13 @@ from chexpoint.engine import events as ev
 from chexpoint.engine.follower import Follower
 from chexpoint.engine.holdings import title
 from chexpoint.engine.situation import (
+    Binding,
     Calling,
     Checking,
     Forking,
     Idle,
+    Imaging,
+    Loading,
     Looking,
     Running,
     Starting,
@@ -40,6 +43,7 @@ from chexpoint.model import (
     Mechanism,
     Seconds,
     Status,
+    to_json,
 )
 
 if TYPE_CHECKING:
@@ -55,14 +59,19 @@ _MAX_START_ATTEMPTS = 2
 _RESTORES = {"restore", "take"}
 _MOVES = {*_RESTORES, "go", "record"}
 _AT_PLACE = {"checkpoint", "call", "go"}
+_IN_TURN = {*_MOVES, *_AT_PLACE, "lineage", "load"}
 """What is about the state, and not about the engine."""
 
 
 class EngineState(Follower):
     """Everything the supervisor knows; mutated by `handle` alone.  See `Keeper` for settings."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, overhead: float | None = None, **settings: Any) -> None:
         super().__init__(**settings)
+        self.overhead = overhead
+        """The share of time that checkpoints of loops may take; None records no loops."""
+        self.loops: dict[str, str] | None = None
+        """Where a driver wants loops to be recorded."""
         self._async_cell = False
         self._audit: Mechanism = "off"
         self._audit_note = ""
@@ -79,7 +88,7 @@ class EngineState(Follower):
         self._start_worker(attempt=1)
         return self._out
 
-    def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, PLR0912 - a flat table
+    def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, PLR0912, PLR0915 - a flat table
         """Take one event and return what has to be done, in order."""
         self._out = []
         match event:
@@ -92,7 +101,8 @@ class EngineState(Follower):
             case ev.RequestDone():
                 self._request_done(event)
             case ev.QueueAborted():
-                self._abort_waiting()
+                if not self._runs_again():  # which may fail, as it did before
+                    self._abort_waiting()
             case ev.AsyncCell(on):
                 self._async_cell = on
             case ev.Forked():
@@ -113,11 +123,18 @@ class EngineState(Follower):
                 self._looked_up(event)
             case ev.FilesChecked(lines):
                 self._files_checked(lines)
+            case ev.Imaged() | ev.ImageFailed():
+                self._image_ended(event)
+            case ev.ImageLoaded():
+                self._image_loaded(event)
+            case ev.Bound():
+                self._bound(event)
+            case ev.Chosen():
+                self._chosen(event)
+            case ev.Drained(ask):
+                self._drained(ask)
             case ev.CallReturned(result):
-                if isinstance(self.doing, Calling):
-                    self.time.worker.touch()
-                    self._do(ev.Answer(self.doing.ask, result))
-                    self.doing = Idle()
+                self._call_returned(result)
             case ev.Interrupted(cpu_s):
                 self._interrupted(cpu_s)
             case ev.TimedOut():
@@ -126,8 +143,15 @@ class EngineState(Follower):
                 self._measured(event)
             case ev.ShutdownAsked():
                 self._shut_down()
+        self._next_image()
         self._pump()
         return self._out
+
+    def _call_returned(self, result: object) -> None:
+        if isinstance(self.doing, Calling):
+            self.time.worker.touch()
+            self._do(ev.Answer(self.doing.ask, result))
+            self.doing = Idle()
 
     def status(self) -> Status:
         """Return what a user wants to know about the engine now."""
@@ -149,7 +173,11 @@ class EngineState(Follower):
             node=self.time.place.node,
             is_ahead=not self.time.is_there,
             reuse=self.reuse,
+            graph=self.graph,
             allowed=self.allowed,
+            persist=self.persist,
+            images=len(self.images),
+            unkept=self.unkept,
         )
 
     def _placed(self, checkpoint: Checkpoint) -> Checkpoint:
@@ -188,7 +216,7 @@ class EngineState(Follower):
             self._look(request, request.cell)
         elif self._is_known(request):
             self._recall(request)
-        elif self._needs_place(request) and not self.time.is_there:
+        elif self._needs_place(request) and not self._is_ready_for(request):
             return self._follow(request)
         else:
             self.queue.popleft()
@@ -213,6 +241,8 @@ class EngineState(Follower):
             case "call":
                 self.doing = Calling(ask)
                 self._do(ev.Call(ask.args))
+            case "load":
+                self._load(ask)
             case "go":
                 self.doing = Checking(ask)
                 goal = self._goal or self.time.place
@@ -245,7 +275,7 @@ class EngineState(Follower):
         else:
             self.queue.append(request)
 
-    def _asked(self, ask: Ask) -> None:  # noqa: C901, PLR0912 - a table
+    def _asked(self, ask: Ask) -> None:  # noqa: C901, PLR0912, PLR0915 - a table
         try:
             match ask.op:
                 case "status":
@@ -256,14 +286,43 @@ class EngineState(Follower):
                     self._do(ev.TellLineage(ask, at))
                 case "recording":
                     self._do(ev.TellRecording(ask))
+                case "why":
+                    self._do(ev.TellWhy(ask))
+                case "loops":
+                    # What a cell logs when it is run for its state was logged before.
+                    share = None if self._runs_again() else self.overhead
+                    self._do(ev.TellLoops(ask, self.loops, share))
+                case "record_loops":
+                    self.loops = ask.args["place"]
+                    self._do(ev.Answer(ask))
+                case "overhead":
+                    if "share" in ask.args:
+                        self.overhead = ask.args["share"]
+                    self._do(ev.Answer(ask, self.overhead))
                 case "start":
                     self._start_program(ask)
+                case "drain":
+                    self._do(ev.Drain(ask))
                 case "reuse":
                     self.reuse, self.allowed = ask.args["on"], tuple(ask.args["allow"])
-                    self._do(ev.AllowHints(self.allowed), ev.Answer(ask, self.reuse))
+                    self.graph = self.reuse and bool(ask.args.get("graph"))
+                    self.keeps_artifacts = self.graph
+                    told = ev.AllowHints(self.allowed), ev.UseGraph(self.graph)
+                    self._do(*told, ev.Answer(ask, self.reuse))
                 case "auto":
                     self.auto = ask.args["mode"]
                     self._do(ev.Answer(ask, self.auto))
+                case "persist":
+                    self._set_persist(ask)
+                case "store":
+                    self._do(ev.UseStore(ask.args["store"]), ev.Answer(ask))
+                case "images":
+                    found = {
+                        "images": [to_json(each.known()) for each in self.images],
+                        "is_writing": self._is_writing,
+                        "why_not": self.unkept,
+                    }
+                    self._do(ev.Answer(ask, found))
                 case "budget":
                     self.budget_bytes = ask.args["bytes"]
                     self._do(ev.Answer(ask, self.budget_bytes), ev.Measure(urgent=True))
@@ -275,7 +334,7 @@ class EngineState(Follower):
                         raise InvalidValue(f"checkpoint {checkpoint.id} is being restored")
                     self._evict(checkpoint.id)
                     self._do(ev.Answer(ask, checkpoint))
-                case "checkpoint" | "restore" | "take" | "go" | "record" | "call" | "lineage":
+                case _ if ask.op in _IN_TURN:
                     self._check_ask(ask)
                     if isinstance(self.doing, Stopping):
                         raise WorkerDied("the engine is ending")
@@ -335,6 +394,9 @@ class EngineState(Follower):
             return
         request, step = self.doing.request, self.doing.step
         self.doing = Idle()
+        if step is not None:
+            self._note_cell(event.seq, step)
+            step.absent -= event.bound
         self._async_cell = self._waits = False
         self._do(ev.ClearTimer("interrupt"))
         if request.kind == "again" and step is not None:
@@ -358,8 +420,13 @@ class EngineState(Follower):
         if request.kind != "again":  # that may be on behalf of an ask of the cell before
             self._cell_asks = len(asks)
         self.queue.extendleft(reversed(asks))
-        if is_run and not asks and self._is_worth_holding(event.growth_bytes):
-            self.queue.appendleft(ev.Ask(token=-1, op="checkpoint", automatic=True))
+        if is_run and not asks:
+            hold = self._is_worth_holding(event.growth_bytes)
+            image = self._may_image(request) and self._is_worth_imaging()
+            artifacts = request.kind == "execute" and self._is_worth_asking(event)
+            if hold or image or artifacts:
+                args = {"hold": hold, "image": image, "artifacts": artifacts}
+                self.queue.appendleft(ev.Ask(-1, "checkpoint", args, automatic=True))
 
     def _interrupted(self, cpu_s: Seconds) -> None:
         is_restored = isinstance(self.doing, Running) and self._restored_from is not None
@@ -399,7 +466,7 @@ class EngineState(Follower):
             case _:
                 self._lost(f"The worker process died ({how}).")
 
-    def _lost(self, what: str) -> None:
+    def _lost(self, what: str) -> None:  # noqa: C901, PLR0912 - a table
         """Fail whatever the lost worker was doing and bring another to life."""
         self.worker_alive, self.worker_pid = False, 0
         was, self.doing = self.doing, Idle()
@@ -427,6 +494,15 @@ class EngineState(Follower):
                 # Whether the fork was safe is judged after it: this one never was.
                 self._do(ev.ClearTimer("fork"), ev.Drop(checkpoint))
                 self._finish(ask, error=WorkerDied(message))
+            case Loading(_, ask) if ask is not None:
+                self._not_loaded(ask, f"{what} It was loading a state from disk.")
+            case Loading(load):
+                self._lose_image(load.image, f"{what} It was loading a state from disk.")
+            case Binding(passed):
+                self._lose_items(passed, f"{what} It was loading variables.")
+            case Imaging():
+                self._image_here_lost()
+                self._do(ev.Note(message, error=True))
             case Calling(ask):
                 self._do(ev.Answer(ask, error=WorkerDied(message)))
             case Checking(ask):
@@ -455,6 +531,8 @@ class EngineState(Follower):
             case "look", Looking(request):
                 why = "finding out whether its inputs have changed took too long"
                 self._looked_up(ev.Looked(request.seq, self.time.place, why=why))
+            case "image", _:
+                self._image_timed_out()
             case "interrupt", Running():
                 self._still_interrupted(event.cpu_s)
             case "stop", Stopping():
@@ -498,6 +576,6 @@ def _may_touch(request: Request) -> bool:
 
     Front ends ask silently for what they show; what widgets send runs code of the user's.
     """
-    if request.kind == "execute":
-        return request.cell is None and not request.is_silent
-    return request.kind == "comm"
+    if request.is_silent:
+        return False
+    return request.kind == "comm" or (request.kind == "execute" and request.cell is None)

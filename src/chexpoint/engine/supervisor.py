@@ -14,13 +14,15 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine import proc, replies
 from chexpoint.engine.auditing import Auditing, about_privileges
+from chexpoint.engine.darkroom import Darkroom, image_result
 from chexpoint.engine.effects import FileLog
+from chexpoint.engine.freezer import Freezer
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.journal import Journal, Told
 from chexpoint.engine.live_worker import LiveWorker, started_below
@@ -32,20 +34,16 @@ from chexpoint.engine.spawn import Program, Spawner
 from chexpoint.engine.speaker import Speaker
 from chexpoint.engine.state import EngineState
 from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.engine.worker_loops import start_writer
 from chexpoint.errors import EngineError
 from chexpoint.lineage import Step
-from chexpoint.model import CheckpointId, hazard_from_json, to_json
+from chexpoint.model import ArtifactId, Bytes, CheckpointId, hazard_from_json, to_json
 
 # How often memory is looked at while checkpoints are held.
 _WATCH_S = 1.0
 _PACKETS_AT_ONCE = 200
-
-
-@dataclass(slots=True)
-class _Thawing:
-    checkpoint: CheckpointId
-    link: Link
-    started: float
+# How long an ending engine waits for the last image: Jupyter itself waits five seconds for it.
+_LAST_IMAGE_S = 3.0
 
 
 class Supervisor:
@@ -55,19 +53,26 @@ class Supervisor:
     ----------
     journal
         Keeps what cells did; without one, nothing is recorded and nothing reused.
+    store_budget
+        Most disk that images may take.
     """
 
     def __init__(
-        self, state: EngineState, spawner: Spawner, *, journal: Journal | None = None
+        self,
+        state: EngineState,
+        spawner: Spawner,
+        *,
+        journal: Journal | None = None,
+        store_budget: Bytes | None = None,
     ) -> None:
         self._front: Front
         self._state = state
         self._spawner = spawner
+        self._store_budget = store_budget
         self._worker: LiveWorker | None = None
         self._program: Program | None = None
-        self._controls: dict[CheckpointId, Link] = {}
-        self._frozen_pids: dict[CheckpointId, int] = {}
-        self._thawing: _Thawing | None = None
+        self._freezer = Freezer()
+        self._darkroom = Darkroom()
         self._newcomer: tuple[dict[str, Any], Sequence[int]] = {}, ()
         self._ready = False
         self._timers: dict[ev.TimerName, float] = {}
@@ -117,12 +122,10 @@ class Supervisor:
         self._end()
 
     def _readers(self) -> list[int]:
-        links = [*self._controls.values()]
+        fds = [self._wake_reader, *self._outputs.values()]
         if self._worker is not None:
-            links.append(self._worker.link)
-        if self._thawing is not None:
-            links.append(self._thawing.link)
-        return [self._wake_reader, *self._outputs.values(), *(link.fileno() for link in links)]
+            fds.append(self._worker.link.fileno())
+        return [*fds, *self._freezer.filenos(), *self._darkroom.filenos()]
 
     def _writers(self) -> list[int]:
         worker = self._worker
@@ -133,7 +136,7 @@ class Supervisor:
         return self._worker.pid if self._worker is not None else 0
 
     def _timeout(self) -> float:
-        wanted = _WATCH_S if len(self._controls) > 1 else 5.0
+        wanted = _WATCH_S if len(self._freezer) > 1 else 5.0
         if self._timers:
             wanted = min(wanted, min(self._timers.values()) - time.monotonic())
         return max(wanted, 0.0)
@@ -186,7 +189,7 @@ class Supervisor:
             if deadline <= now:
                 del self._timers[name]
                 self._handle(ev.TimedOut(name, proc.cpu_seconds(self._pid)))
-        if now - self._watched > _WATCH_S and len(self._controls) > 1:
+        if now - self._watched > _WATCH_S and len(self._freezer) > 1:
             self._watched = now
             if self._state.is_short(available_bytes()):
                 self._measure(urgent=True)
@@ -237,7 +240,9 @@ class Supervisor:
             return
         self._speaker.deliver(packet.channel, packet.frames)
 
-    def _worker_event(self, event: dict[str, Any], fds: Sequence[int]) -> None:
+    def _worker_event(  # noqa: C901 - a flat table
+        self, event: dict[str, Any], fds: Sequence[int]
+    ) -> None:
         match event["event"]:
             case "ready":
                 self._ready = True
@@ -258,19 +263,39 @@ class Supervisor:
             case "ask":
                 ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
                 self._handle(ev.Asked(ask))
-            case "forked":
-                notes = [*event["files"], *self._auditing.forked()]
-                self._files.checkpoint(event["checkpoint"], event["folder"], notes)
-                self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
-            case "refused":
-                self._auditing.aside(False)
-                reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
-                self._handle(ev.Refused(event["checkpoint"], reasons))
+            case "writer":
+                start_writer(event["command"], fds[0])
+            case "forked" | "refused":
+                self._fork_ended(event)
             case "returned":
                 self._auditing.aside(False)
                 self._handle(ev.CallReturned(event["result"]))
+            case "imaged" | "image_failed" | "loaded":
+                self._auditing.aside(False)
+                self._handle(image_result(event))
+            case "bound":
+                self._auditing.aside(False)
+                artifact = ArtifactId(event["artifact"]) if event["artifact"] else None
+                bound = ev.Bound(
+                    why=event["why"],
+                    artifact=artifact,
+                    is_lost=event["lost"],
+                    seconds=tuple(event["seconds"]),
+                    is_interrupted=event["interrupted"],
+                )
+                self._handle(bound)
             case "exit":
                 self._handle(ev.ShutdownAsked())
+
+    def _fork_ended(self, event: dict[str, Any]) -> None:
+        if event["event"] == "forked":
+            notes = [*event["files"], *self._auditing.forked()]
+            self._files.checkpoint(event["checkpoint"], event["folder"], notes)
+            self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
+        else:
+            self._auditing.aside(False)
+            reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])
+            self._handle(ev.Refused(event["checkpoint"], reasons))
 
     def _done(self, event: dict[str, Any]) -> None:
         cell = event["cell"]
@@ -286,6 +311,7 @@ class Supervisor:
                 event["execution_count"],
                 event["growth"],
                 outcome=None if cell is None else cell["status"],
+                **_about_variables(cell),
             )
         )
 
@@ -300,48 +326,18 @@ class Supervisor:
             replies.fail(self._front, request, "NoReply", "the cell ended without an answer")
 
     def _read_checkpoints(self, ready: set[int]) -> None:
-        for checkpoint, control in list(self._controls.items()):
-            if control.fileno() in ready and checkpoint in self._controls:
-                self._from_checkpoint(checkpoint, control)
-        thawing = self._thawing
-        if thawing is not None and thawing.link.fileno() in ready:
-            self._from_thawing(thawing)
-
-    def _from_checkpoint(self, checkpoint: CheckpointId, control: Link) -> None:
-        try:
-            packet = control.receive(wait=False)
-        except BlockingIOError:
-            return
-        if packet is None:
-            self._controls.pop(checkpoint).close()
-            self._handle(ev.CheckpointGone(checkpoint))
-            return
-        event = packet.command()
-        self._frozen_pids[checkpoint] = event["pid"]
-        self._handle(ev.Froze(checkpoint, event["pid"], tuple(event["lost"])))
-        self._command(do="reap")
-
-    def _from_thawing(self, thawing: _Thawing) -> None:
-        try:
-            packet = thawing.link.receive(wait=False)
-        except BlockingIOError:
-            return
-        if packet is None:
-            self._thawing = None
-            thawing.link.close()
-            self._handle(ev.ThawFailed(thawing.checkpoint))
-            return
-        event = packet.command()
-        changed = self._files.changed_since(thawing.checkpoint)
-        self._handle(
-            ev.Thawed(
-                thawing.checkpoint,
-                event["pid"],
-                event["kept"],
-                seconds=time.perf_counter() - thawing.started,
-                warnings=(*_unique(event["lost"]), *_changed_files(changed)),
-            )
-        )
+        for event in self._freezer.events(ready):
+            match event:
+                case ev.Thawed(checkpoint):
+                    changed = _changed_files(self._files.changed_since(checkpoint))
+                    self._handle(replace(event, warnings=(*event.warnings, *changed)))
+                case ev.Froze():
+                    self._handle(event)
+                    self._command(do="reap")
+                case _:
+                    self._handle(event)
+        for result in self._darkroom.results(ready):
+            self._handle(result)
 
     def _read_outputs(self, ready: set[int]) -> None:
         if not ready.isdisjoint(self._outputs.values()):
@@ -366,9 +362,7 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            for checkpoint, frozen in list(self._frozen_pids.items()):
-                if frozen == pid:
-                    del self._frozen_pids[checkpoint]
+            self._freezer.reaped(pid)
             if self._program is not None and pid == self._program.pid:
                 self._program.has_ended = True
             if pid == self._pid:
@@ -397,6 +391,8 @@ class Supervisor:
         for instruction in instructions:
             if not (self._do_to_processes(instruction) or self._tell(instruction)):
                 self._recording.obey(instruction)
+                if isinstance(instruction, ev.UseGraph):
+                    self._follow_variables()
                 self._wake()
 
     def _do_to_processes(self, instruction: ev.Instruction) -> bool:  # noqa: C901, PLR0912 - a table
@@ -407,16 +403,29 @@ class Supervisor:
                 self._welcome(step)
             case ev.Dispatch(request, step):
                 self._dispatch(request, step)
-            case ev.Fork(checkpoint):
-                self._fork(checkpoint)
+            case ev.Fork():
+                self._fork(instruction)
             case ev.Thaw(checkpoint, keep):
-                self._thaw(checkpoint, keep)
+                self._freezer.thaw(checkpoint, keep=keep)
             case ev.Adopt(_, step):
                 self._adopt(step)
             case ev.KillWorker():
                 self._kill_worker()
             case ev.Drop(checkpoint):
                 self._drop(checkpoint)
+            case ev.MakeImage():
+                self._make_image(instruction)
+            case ev.GiveUpImage(name):
+                self._darkroom.give_up(name)
+            case ev.LoadImage(name, keep):
+                self._auditing.aside(True)
+                order = {"name": name, "store": self._recording.store(), "keep": keep}
+                self._command(do="load", order=order)
+            case ev.Bind(items, unbind):
+                self._auditing.aside(True)
+                self._command(do="bind", items=[to_json(item) for item in items], unbind=unbind)
+            case ev.Settle(step):
+                self._auditing.adopted(step, self._pid)
             case ev.Call(args):
                 self._auditing.aside(True)
                 self._command(do="call", args=args)
@@ -446,8 +455,16 @@ class Supervisor:
                 self._wake()
             case ev.TellRecording(ask):
                 self._answer(ev.Answer(ask, self._recording.status()))
+            case ev.TellWhy(ask):
+                self._answer(ev.Answer(ask, self._recording.decisions()))
+            case ev.TellLoops(ask, place, share):
+                found = place or self._recording.loops()
+                on = None if found is None or share is None else {**found, "epsilon": share}
+                self._answer(ev.Answer(ask, on))
             case ev.StartProgram(ask):
                 self._answer(self._start_program(ask))
+            case ev.Mention(text):
+                self._speaker.mention(text)
             case ev.Recall(_, step):
                 self._speaker.obey(instruction)
                 self._recording.recalled(step)
@@ -480,6 +497,12 @@ class Supervisor:
         event, fds = self._newcomer
         self._auditing.started(event, fds, step)
         self._recording.worker_started(event["startup"], event["ignored"])
+        self._follow_variables()
+
+    def _follow_variables(self) -> None:
+        """Have the worker tell what cells do to variables, if anybody wants to know."""
+        if self._recording.follows_variables():
+            self._command(do="follow_variables")
 
     def _dispatch(self, request: ev.Request, step: Step | None) -> None:
         if request.kind == "again" and request.cell is not None:
@@ -493,32 +516,39 @@ class Supervisor:
         if self._worker is not None:
             self._worker.send(channel, [str(request.seq).encode(), *request.frames])
 
-    def _fork(self, checkpoint: CheckpointId) -> None:
-        mine, theirs = Link.pair()
-        self._controls[checkpoint] = mine
+    def _fork(self, fork: ev.Fork) -> None:
         self._auditing.aside(True)
-        self._command([theirs.sock.detach()], do="fork", checkpoint=checkpoint)
+        fd = self._freezer.connect(fork.checkpoint)
+        self._command([fd], do="fork", checkpoint=fork.checkpoint, for_image=fork.for_image)
 
-    def _thaw(self, checkpoint: CheckpointId, keep: bool) -> None:
-        mine, theirs = Link.pair()
-        self._thawing = _Thawing(checkpoint, mine, time.perf_counter())
-        # If the process is dead, closing our copy of its end shows on ours.
-        with contextlib.suppress(OSError, KeyError):
-            self._controls[checkpoint].command([theirs.fileno()], do="thaw", keep=keep)
-        theirs.close()
+    def _make_image(self, wanted: ev.MakeImage) -> None:
+        recording, is_artifact = self._recording, bool(wanted.only)
+        store = recording.artifact_store() if is_artifact else recording.store()
+        if store is None:
+            self._handle(ev.ImageFailed(wanted.name, "nothing is recorded here"))
+            return
+        # What artifacts may take is decided before they are stored.
+        budget = None if is_artifact else self._store_budget
+        order = {**to_json(wanted), "store": store, "budget": budget}
+        if wanted.checkpoint is None:
+            self._auditing.aside(True)
+            self._command(do="image", order=order)
+        elif (control := self._freezer.control(wanted.checkpoint)) is not None:
+            self._darkroom.order(control, order)
+        else:
+            self._handle(ev.ImageFailed(wanted.name, "its checkpoint is gone"))
 
     def _adopt(self, step: Step) -> None:
-        thawing, self._thawing = self._thawing, None
-        if thawing is None:
-            return
         pid = self._state.worker_pid
+        link = self._freezer.thawed(pid)
+        if link is None:
+            return
         self._kill_worker()
-        self._worker = LiveWorker(pid, thawing.link)
+        self._worker = LiveWorker(pid, link)
         self._auditing.adopted(step, pid)
+        self._follow_variables()
         self._speaker.is_replied = True
         self._front.switched()
-        if self._frozen_pids.get(thawing.checkpoint) == pid:
-            del self._frozen_pids[thawing.checkpoint]  # it is the worker now
 
     def _kill_worker(self) -> None:
         if self._worker is not None:
@@ -532,17 +562,8 @@ class Supervisor:
             self._worker = None
 
     def _drop(self, checkpoint: CheckpointId) -> None:
-        if self._thawing is not None and self._thawing.checkpoint == checkpoint:
-            self._thawing.link.close()
-            self._thawing = None
-        control = self._controls.pop(checkpoint, None)
-        if control is not None:
-            control.close()
+        self._freezer.drop(checkpoint)
         self._files.forget(checkpoint)
-        pid = self._frozen_pids.get(checkpoint)
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
     def interrupt(self) -> None:
         """Send the worker, and what it started, what Ctrl-C sends."""
@@ -562,7 +583,7 @@ class Supervisor:
             self._command(do="answer", token=answer.ask.token, result=result)
 
     def _measure(self, *, urgent: bool) -> None:
-        self._meter.request(self._pid, self._frozen_pids, urgent=urgent)
+        self._meter.request(self._pid, self._freezer.pids, urgent=urgent)
 
     def _command(self, _fds: Sequence[int] = (), **fields: Any) -> None:
         """Tell the worker to do something; without one there is nobody to tell."""
@@ -573,10 +594,12 @@ class Supervisor:
                 os.close(fd)
 
     def _end(self) -> None:
+        for result in self._darkroom.wait(_LAST_IMAGE_S):
+            self._do(self._state.handle(result))
         self._auditing.close()
         self._conclude()
         self._recording.close()
-        for checkpoint in list(self._controls):
+        for checkpoint in self._freezer:
             self._drop(checkpoint)
         self._drain_outputs()
         self._kill_worker()
@@ -589,16 +612,24 @@ class Supervisor:
         self._front.stopped(self._stop.how if self._stop else "the parent process ended")
 
 
+def _about_variables(cell: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the engine has to know of what a cell did to variables."""
+    found = cell.get("variables") if cell is not None else None
+    if found is None:
+        return {}
+    names = [name for group in found["writes"] for name in group["names"]]
+    return {
+        "bound": frozenset([*names, *found["deleted"]]),
+        "keepable_bytes": sum(
+            group["size_bytes"]
+            for group in found["writes"]
+            if not group["contents"] and not group["why_not"]
+        ),
+    }
+
+
 def _living(pids: Iterable[int]) -> list[int]:
     return [pid for pid in pids if proc.state_letter(pid) not in {"", "Z", "X"}]
-
-
-def _unique(texts: Iterable[str]) -> list[str]:
-    """Return texts in order, with how often each came."""
-    counts: dict[str, int] = {}
-    for text in texts:
-        counts[text] = counts.get(text, 0) + 1
-    return [text if n == 1 else f"{text} ({n} times)" for text, n in counts.items()]
 
 
 def _changed_files(paths: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ import collections
 import concurrent.futures.thread as pool
 import contextlib
 import os
+import platform
 import struct
 import threading
 import time
@@ -27,7 +28,9 @@ from chexpoint.model import Hazard
 # Shared objects on every stack, which say nothing about whose thread it is.
 _SYSTEM = ("libc.so", "libc-", "libpthread")
 _LANGUAGE = ("ld-linux", "libstdc++", "libm.", "libm-", "libgcc", "[vdso]", "libpython", "python")
-_RUNTIME = (*_SYSTEM, *_LANGUAGE)
+# Parts of libc that have no code of their own any more, but are still mapped.
+_STUBS = ("libdl.", "librt.", "libutil.")
+_RUNTIME = (*_SYSTEM, *_LANGUAGE, *_STUBS)
 # Libraries that start their threads again in a forked process; each has a test
 # that uses it before and after a restore.
 _KNOWN_GOOD = ("libarrow", "workqueue.", "interpreter.cpython", "pypocketfft.")
@@ -37,7 +40,10 @@ _STACK_BYTES = 64 * 1024
 FLUSHER = "chex-flusher"
 # Threads found to belong to a known good library, so that it is looked up once.
 _seen_good: set[tuple[int, str]] = set()
-_EXIT_S = 0.1
+# How long threads may take to end that were joined just now; those of Python itself are nearly
+# always such, and on a busy machine they take their time.
+_EXIT_S, _PYTHON_EXIT_S = 0.1, 1.0
+_PYTHON = ("python", "libpython")
 
 
 def idle_executor(thread: threading.Thread) -> Any | None:
@@ -88,9 +94,12 @@ def native_thread_hazards() -> list[Hazard]:
     To be called in the parent right after the fork: pools that stop their
     threads before a fork and start them again later (OpenBLAS) are gone by then.
     """
-    deadline = time.monotonic() + _EXIT_S
-    while (found := _count_native_threads()) and time.monotonic() < deadline:
-        time.sleep(0.001)  # a thread that was joined just now may still be on its way out
+    started = time.monotonic()
+    while found := _count_native_threads():
+        is_python = all(owner.startswith(_PYTHON) for owner in found)
+        if time.monotonic() > started + (_PYTHON_EXIT_S if is_python else _EXIT_S):
+            break
+        time.sleep(0.001)
     return [
         Hazard(
             kind="native-threads",
@@ -188,7 +197,8 @@ def _thread_owner(
     """Return the library whose function a thread was started with, or an empty string.
 
     Stacks are used again, so there are traces of earlier threads on them.  But the outermost
-    frames are always the system's, and the one above them is the thread's own function.
+    frames are always the system's, and the one above them is the thread's own function.  Addresses
+    of functions, which thread-local storage is full of, are no frames: nothing was called there.
     """
     names = []
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -197,8 +207,25 @@ def _thread_owner(
         stack = os.pread(memory, _STACK_BYTES, stack_pointer)
         for (value,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
             at = bisect.bisect_right(starts, value) - 1
-            if at >= 0 and value < code[at][1]:
+            if at >= 0 and value < code[at][1] and _follows_call(memory, value):
                 names.append(os.path.basename(code[at][2]))
     while names and not names[-1].startswith(_SYSTEM):
         names.pop()  # beyond the frames lies thread-local storage
     return next((name for name in reversed(names) if not name.startswith(_RUNTIME)), "")
+
+
+def _follows_call(memory: int, address: int) -> bool:
+    """Return whether the instruction before an address is a call, so that one may return there."""
+    before = os.pread(memory, 7, address - 7)
+    match platform.machine():
+        case "x86_64":
+            # Direct; or through a register or memory, whose address takes up to five more bytes.
+            is_indirect = (
+                before[-n] == 0xFF and before[1 - n] >> 3 & 7 == 2 for n in (2, 3, 4, 6, 7)
+            )
+            return before[-5] == 0xE8 or any(is_indirect)
+        case "aarch64":
+            (word,) = struct.unpack("<I", before[-4:])
+            return bool(word >> 26 == 0x25 or word & 0xFFFFFC1F == 0xD63F0000)
+        case _:
+            return True

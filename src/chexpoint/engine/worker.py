@@ -21,11 +21,13 @@ import sys
 import threading
 import time
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ipykernel.jsonutil import json_clean
 from ipykernel.kernelapp import IPKernelApp
 
+from chexpoint.config import here
 from chexpoint.engine import proc
 from chexpoint.engine.cell_files import use_cell_folder
 from chexpoint.engine.descriptors import Descriptor, held_locks, open_descriptors
@@ -33,20 +35,22 @@ from chexpoint.engine.effects import FileWatch
 from chexpoint.engine.freeze import ChildSignal, Fork, die, fork_settled, wait_frozen
 from chexpoint.engine.hazards import find_hazards
 from chexpoint.engine.loop import ForkableLoop
-from chexpoint.engine.message import DELIMITER
+from chexpoint.engine.message import DELIMITER, may_run_code
 from chexpoint.engine.output import WorkerStream, flusher
 from chexpoint.engine.repairs import Repairs
 from chexpoint.engine.shared_memory import shared_mappings
 from chexpoint.engine.threads import native_thread_hazards, suspect_threads
 from chexpoint.engine.wire import Channel, Link, Packet
 from chexpoint.engine.worker_audit import (
-    AUDIT_VARIABLE,
     Coverage,
     WorkerAudit,
     cover,
     startup_files,
 )
+from chexpoint.engine.worker_images import WorkerImages
 from chexpoint.engine.worker_kernel import WorkerKernel
+from chexpoint.engine.worker_loops import WorkerLoops
+from chexpoint.engine.worker_variables import WorkerVariables
 from chexpoint.errors import EngineError
 from chexpoint.model import Hazard, to_json
 
@@ -187,12 +191,16 @@ class Worker:
         self.shell = app.kernel.shell
         use_cell_folder(self.supervisor)
         self._history().release()
+        self._images = WorkerImages(self.shell, self.folder, self._loop)
+        self.loops = WorkerLoops(self, self.shell)
+        self.variables = WorkerVariables(self.shell, self._images.variables)
         self._files = FileWatch(ignored=[str(app.profile_dir.location)])
         app.kernel.start()
         self._loop.add_reader(self.link.fileno(), self._readable)
         self._resident_then = proc.resident_bytes()
         coverage = self._tell_ready(str(app.profile_dir.location))
         self.audit = WorkerAudit(self.shell, coverage)
+        self.shell.while_importing = self._while_importing
         if coverage.mechanism != "system calls":
             self._files.start()  # else the supervisor sees which files are used
         while not self.shell.exit_now:
@@ -212,7 +220,7 @@ class Worker:
             "startup": startup_files(profile),
             "import_folders": [folder for folder in sys.path if folder],
         }
-        coverage = cover(os.environ.get(AUDIT_VARIABLE, ""))
+        coverage = cover(here().without_problems().held("audit"))
         # From here on no file can be opened until the supervisor has the listener.
         listeners = [coverage.listener] if coverage.listener is not None else []
         self.link.command(
@@ -226,6 +234,11 @@ class Worker:
         for listener in listeners:
             os.close(listener)
         return coverage
+
+    @contextlib.contextmanager
+    def _while_importing(self) -> Iterator[None]:
+        with self.audit.importing(), self.variables.importing():
+            yield
 
     def _finish(self) -> None:
         flusher.stop()
@@ -300,15 +313,20 @@ class Worker:
                 growth=max(0, resident - self._resident_then),
                 wrote=self._files.take(),
                 resident=resident,
-                cell=self._take_cell(),
+                cell=self._take_cell(int(seq), frames),
             )
             self._save_history_at = self._loop.call_later(_HISTORY_DELAY_S, self._save_history)
             if self.shell.exit_now:
                 self._loop.stop()
 
-    def _take_cell(self) -> dict[str, Any] | None:
+    def _take_cell(self, seq: int, frames: list[bytes]) -> dict[str, Any] | None:
         cell, self.cell = self.cell, None
-        return None if cell is None else self.audit.finish(*cell)
+        if cell is not None or may_run_code(frames):
+            self._images.ran(seq, None if cell is None else cell[1])
+            if cell is None:
+                self.variables.changed()
+        found = None if cell is None else self.audit.finish(*cell)
+        return None if found is None else {**found, "variables": self.variables.take()}
 
     def _wait_packet(self) -> None:
         """Wait, inside a running cell, for one more packet and sort it."""
@@ -353,11 +371,13 @@ class Worker:
 
     # ------------------------------------------------------------ commands
 
-    def _obey(self, packet: Packet) -> None:
+    def _obey(self, packet: Packet) -> None:  # noqa: C901 - a table
         command = packet.command()
         match command["do"]:
             case "fork":
                 try:
+                    if command["for_image"]:
+                        self._images.prepare()
                     self._checkpoint(command["checkpoint"], packet.fds[0])
                 except Exception as error:  # the user's state is worth more than a checkpoint
                     what = f"CHEX could not examine this process: {error!r}"
@@ -366,6 +386,15 @@ class Worker:
                 self._child_signal.reap()
             case "exit":
                 self.shell.exit_now = True
+            case "image":
+                self.tell(**self._images.make(command["order"]))
+            case "load":
+                self.tell(**self._images.load(command["order"]))
+                self.variables.changed()
+            case "follow_variables":
+                self.variables.follow()
+            case "bind":
+                self.tell(**self.variables.bind(command["items"], command["unbind"]))
             case "call":
                 self.tell(event="returned", result=self._call(command["args"]))
 
@@ -386,7 +415,8 @@ class Worker:
                 self._keep_leading_lines(args["on"])
                 return {}
             case "debug_request":
-                request = self.kernel.debugger.process_request(args["message"])
+                self._images.ran(0, None)
+                request = self.kernel.debugger_here().process_request(args["message"])
                 return json_clean(self._loop.run_until_complete(request))
         return None
 
@@ -482,7 +512,13 @@ class Worker:
             die()
 
     def _go_live(self, checkpoint: str, control_fd: int, fork: Fork, repairs: Repairs) -> None:
-        wake = wait_frozen(control_fd, self.supervisor, fork, self._loop.own_descriptors())
+
+        def write_image(wanted: Packet) -> None:
+            repairs.in_copy()
+            self._images.write(wanted)
+
+        kept = self._loop.own_descriptors()
+        wake = wait_frozen(control_fd, self.supervisor, fork, kept, write_image)
         self.link = Link.from_fd(wake.link_fd)
         self._loop.after_fork()
         self._loop.add_reader(wake.link_fd, self._readable)

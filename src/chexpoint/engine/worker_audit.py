@@ -9,6 +9,7 @@ import resource
 from dataclasses import dataclass
 from typing import Any
 
+from chexpoint.config import Held
 from chexpoint.lineage import (
     CellWatch,
     Places,
@@ -19,12 +20,9 @@ from chexpoint.lineage import (
 )
 from chexpoint.model import Mechanism
 
-AUDIT_VARIABLE = "CHEX_AUDIT"
-"""Environment variable: ``auto``, ``hook`` or ``off``."""
-
 _NO_RIGHTS = (
     "programs that need extra rights (sudo, ping, rootless containers) do not get them in cells;"
-    f" {AUDIT_VARIABLE}=hook turns the audit of system calls off"
+    " CHEX_AUDIT=hook turns the audit of system calls off"
 )
 _WHY = {
     errno.EBUSY: "system calls are audited from outside already, as in a kernel within a kernel",
@@ -46,12 +44,12 @@ class Coverage:
     gave_up_privileges: bool = False
 
 
-def cover(wanted: str) -> Coverage:
+def cover(wanted: Held) -> Coverage:
     """Put this process under the best audit that is wanted and possible."""
-    if wanted == "off":
-        return Coverage("off", f"{AUDIT_VARIABLE}=off")
-    if wanted == "hook":
-        return Coverage("audit hook", f"{AUDIT_VARIABLE}=hook")
+    if wanted.text == "off":
+        return Coverage("off", wanted.said)
+    if wanted.text == "hook":
+        return Coverage("audit hook", wanted.said)
     arch = architecture()
     if arch is None:
         return Coverage("audit hook", f"system calls of {os.uname().machine} are not known to CHEX")
@@ -99,6 +97,10 @@ class WorkerAudit:
             with contextlib.suppress(Exception):
                 self._watch.begin()
         self._interrupts = _interrupts()
+
+    def importing(self) -> contextlib.AbstractContextManager[None]:
+        """To be held while statements of a cell run that only import."""
+        return contextlib.nullcontext() if self._watch is None else self._watch.importing()
 
     def asked_input(self) -> None:
         """The running cell asks the user something."""

@@ -12,8 +12,11 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ipykernel.ipkernel import IPythonKernel
@@ -25,6 +28,9 @@ from IPython.core.history import HistoryManager
 from tornado.ioloop import IOLoop
 from traitlets import Any as AnyTrait
 from traitlets import Type
+
+from chexpoint.engine.tracebacks import of_user
+from chexpoint.lineage import only_imports
 
 if TYPE_CHECKING:
     from chexpoint.engine.worker import Worker
@@ -90,12 +96,46 @@ class WorkerHistory(HistoryManager):
         self.db_output_cache.clear()
 
 
+@contextlib.contextmanager
+def _debugger_kept_out(*, is_there: bool) -> Iterator[None]:
+    """Let ipykernel ask whether there is a debugger without importing it.
+
+    It is large, lives in the supervisor, and most kernels are never debugged.
+    """
+    name = "ipykernel.debugger"
+    if name in sys.modules:
+        yield
+        return
+    answer: Any = types.ModuleType(name)
+    answer._is_debugpy_available = is_there
+    sys.modules[name] = answer
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is answer:
+            del sys.modules[name]
+
+
 class WorkerShell(ZMQInteractiveShell):
     """The shell of the worker."""
+
+    while_importing: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """What is to be held while statements run that only import."""
 
     def init_history(self) -> None:
         self.history_manager = WorkerHistory(shell=self, parent=self)
         self.configurables.append(self.history_manager)  # type: ignore[arg-type]
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
+        with self.while_importing() if only_imports(code_obj) else contextlib.nullcontext():
+            return await super().run_code(code_obj, result, async_=async_)
+
+    def _get_exc_info(self, exc_tuple: Any = None) -> Any:
+        kind, error, traceback = super()._get_exc_info(exc_tuple)
+        if issubclass(kind, KeyboardInterrupt) and error is not None:
+            traceback = of_user(traceback)
+            error = error.with_traceback(traceback)
+        return kind, error, traceback
 
     def enable_gui(self, gui: str | None = None) -> Any:
         if gui not in _GUI_FREE:
@@ -121,14 +161,39 @@ class WorkerKernel(IPythonKernel):
         session: Any
     _info: dict[str, Any] | None = None
 
+    debugger_class = AnyTrait(None, allow_none=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        with _debugger_kept_out(is_there=False):
+            super().__init__(**kwargs)
+        self._debugger: Any = None
+
     @property
     def kernel_info(self) -> dict[str, Any]:
         if self._info is None:
             # The banner draws a tip from the user's global random stream.
             state = random.getstate()
-            self._info = super().kernel_info
+            with _debugger_kept_out(is_there=find_spec("debugpy") is not None):
+                self._info = super().kernel_info
             random.setstate(state)
         return self._info
+
+    def debugger_here(self) -> Any:
+        """Return ipykernel's debugger, for what can only be asked inside the process."""
+        if self._debugger is None:
+            from ipykernel.debugger import Debugger
+
+            self._debugger = Debugger(
+                self.log,
+                self.debugpy_stream,
+                self._publish_debug_event,
+                self.debug_shell_socket,
+                self.session,
+                self._kernel_modules,
+                self.debug_just_my_code,
+                self.filter_internal_frames,
+            )
+        return self._debugger
 
     def start(self) -> None:
         self.shell.exit_now = False
@@ -143,8 +208,12 @@ class WorkerKernel(IPythonKernel):
         can_wait = self._can_wait_for_comms(code, transformed)
         if can_wait:
             worker.tell(event="async", on=True)
+        is_cell = not silent and self._keeps_history(args, kwargs)
         worker.audit.begin()
         started = time.perf_counter()
+        if is_cell:
+            worker.variables.begin(transformed)
+            worker.loops.begin(transformed)
         try:
             reply = await super().do_execute(code, silent, *args, **kwargs)
         except KeyboardInterrupt:
@@ -154,9 +223,12 @@ class WorkerKernel(IPythonKernel):
             # From here on an interrupt is too late, and must not break the reply.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             worker.cell_seconds = time.perf_counter() - started
+            worker.loops.end()
+            if is_cell:
+                worker.variables.end(transformed, worker.cell_seconds)
             if can_wait:
                 worker.tell(event="async", on=False)
-        if not silent and self._keeps_history(args, kwargs):
+        if is_cell:
             worker.cell = (code, transformed, "ok" if reply["status"] == "ok" else "error")
         if reply["status"] == "error" and not silent:
             parent = self.get_parent("shell")

@@ -41,6 +41,8 @@ _SOCKETS = {
     Channel.STDIN: "stdin",
 }
 _COMMS = {"comm_open", "comm_msg", "comm_close"}
+# The target by which a front end asks for the states of all widgets, as soon as it sees a kernel.
+_WIDGET_CONTROL = "jupyter.widget.control"
 _ABOUT_STATE = {"complete_request", "inspect_request"}
 
 
@@ -55,6 +57,8 @@ class ZmqFront:
         self._poller = zmq.Poller()
         for zmq_socket in sockets.by_name.values():
             self._poller.register(zmq_socket, zmq.POLLIN)
+        self._asking_comms: set[object] = set()
+        """Those by which a front end only asks what to show."""
         self._polled: dict[int, zmq.PollEvent] = {}
         self._kernel_info: Mapping[str, Any] | None = None
         self._waiting_for_info: list[Message] = []
@@ -137,10 +141,22 @@ class ZmqFront:
                 cell, is_silent = cell_of(message)
             elif message.type in _COMMS:
                 kind = "comm"
+                is_silent = self._only_asks(message)
             elif message.type in _ABOUT_STATE:
                 kind = "state"
             request = Request(next(self._seq), kind, message.frames, cell=cell, is_silent=is_silent)
             yield Submitted(request)
+
+    def _only_asks(self, message: Message) -> bool:
+        """Return whether a message to a comm asks for the states of widgets, and runs no code."""
+        comm, content = message.content.get("comm_id"), message.content
+        if message.type == "comm_open" and content.get("target_name") == _WIDGET_CONTROL:
+            self._asking_comms.add(comm)
+        if comm not in self._asking_comms:
+            return False
+        data = content.get("data")
+        method = data.get("method") if isinstance(data, dict) else None
+        return message.type != "comm_msg" or method == "request_states"
 
     def _control(self) -> Iterator[Event | InterruptAsked]:
         for message in self._parsed("control", once=True):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         strict_digest,
     )
     from chexpoint.lineage.fingerprint import listing_digest
+    from chexpoint.lineage.imports import only_imports
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
     from chexpoint.lineage.present import path_of
@@ -52,6 +53,7 @@ _HOME = {
         "strict_digest",
     ),
     "fingerprint": ("listing_digest",),
+    "imports": ("only_imports",),
     "picture": ("lineage_svg",),
     "present": ("path_of",),
     "places": ("Places",),
@@ -103,6 +105,7 @@ __all__ = [
     "lineage_text",
     "listing_digest",
     "no_new_privileges",
+    "only_imports",
     "path_of",
     "put_back",
     "root_node",

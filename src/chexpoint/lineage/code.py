@@ -9,6 +9,7 @@ is hashed byte for byte.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,10 @@ _OWN_EXTENSION = "chexpoint"
 _PYTHON_MAGICS = frozenset({"capture", "debug", "prun", "time", "timeit"})
 # Records its body, and so is the same cell as the body alone.
 _RECORDING_MAGIC = "chex_record"
+# Runs its body in another process, and leaves the state alone unless it binds the result.
+_CHANGING_MAGIC = "chex_warmstart"
+_LOOKING_MAGIC = "chex_hindsight"
+_BINDS = re.compile(r"(?:^|\s)--into\b")
 _NESTED_MAGICS = 20
 # These say nothing that the rest of the tree does not say; type parameters see `_serialised`.
 _SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores", "type_params"})
@@ -63,6 +68,8 @@ def code_hash(source: str, transform: Callable[[str], str]) -> Digest:
                 kept = [statement for statement in body if not _is_own_line_magic(statement)]
                 return digest("code", *outer, _encoded(_serialised(kept)))
             name, line, source = magic
+            if name == _LOOKING_MAGIC and not _BINDS.search(line):
+                return digest("code", *outer, _encoded(_serialised([])))
             if name != _RECORDING_MAGIC:
                 outer += [_encoded(name), _encoded(line.strip())]
                 if name not in _PYTHON_MAGICS and not name.startswith(_OWN_MAGICS):
@@ -106,13 +113,13 @@ def _cell_magic(body: list[ast.stmt]) -> tuple[str, str, str] | None:
 
 
 def _is_own_line_magic(statement: ast.stmt) -> bool:
-    """Return whether a statement is a line magic of CHEX; they leave the state alone."""
+    """Return whether a statement is a line magic of CHEX that leaves the state alone."""
     args = _shell_call(statement, "run_line_magic")
     if args is None or len(args) != 2:
         return False
     name, line = args
     is_loading = name in {"load_ext", "reload_ext"} and line.strip() == _OWN_EXTENSION
-    return is_loading or name.startswith(_OWN_MAGICS)
+    return is_loading or (name.startswith(_OWN_MAGICS) and name != _CHANGING_MAGIC)
 
 
 def _shell_call(statement: ast.stmt, method: str) -> list[str] | None:

@@ -89,6 +89,8 @@ class Present:
         Folders whose files do not count, as the worker has told them.
     startup
         Files that run before the first cell, as the worker has told them.
+    hash_seed
+        What orders sets of strings in a fresh worker, if not what this process was given.
     """
 
     def __init__(
@@ -99,11 +101,14 @@ class Present:
         environ: Mapping[str, str] = os.environ,
         ignored: Iterable[str] = (),
         startup: Iterable[str] = (),
+        hash_seed: str | None = None,
     ) -> None:
         self.places = Places(project, ignored=ignored)
         self._environ = environ
         self._records = Records(cache_folder)
-        self._environment = Environment(startup=startup, records=self._records.load())
+        self._environment = Environment(
+            startup=startup, records=self._records.load(), hash_seed=hash_seed
+        )
         self._files = FilesNow(self.places, self._records.path("fingerprints.sqlite"))
 
     def packages(self) -> Digest:

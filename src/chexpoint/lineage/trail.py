@@ -12,7 +12,17 @@ from typing import Any, Literal
 
 from chexpoint.lineage.digest import digest
 from chexpoint.lineage.equality import lineage_digest, strict_digest
-from chexpoint.model import Bytes, CellAudit, CellLineage, Digest, NodeId, PathCell, Seconds, Taint
+from chexpoint.model import (
+    Bytes,
+    CellAudit,
+    CellLineage,
+    CellVariables,
+    Digest,
+    NodeId,
+    PathCell,
+    Seconds,
+    Taint,
+)
 
 
 class Step:
@@ -22,6 +32,7 @@ class Step:
         "_taint",
         "_touch",
         "_written",
+        "absent",
         "again_of",
         "cell_id",
         "execution",
@@ -56,6 +67,8 @@ class Step:
         self._written: Taint = ""
         self.again_of: Step | None = None
         """The step whose cell was run again to bring back its state."""
+        self.absent: frozenset[str] = parent.absent if parent is not None else frozenset()
+        """Variables of this state that the worker lacks: no cell has needed them so far."""
 
     @property
     def taint(self) -> Taint:
@@ -88,6 +101,14 @@ class Step:
         step.seconds, step.has_failed = cell.seconds, cell.status != "ok"
         step.record, step.packages = record, parent.packages
         step.strict = record.strict if record is not None else ""
+        return step
+
+    def lacking(self, absent: frozenset[str]) -> Step:
+        """Return the same place, for a worker that lacks some variables."""
+        step = Step(self.parent, source=self.source, cell_id=self.cell_id)
+        for name in Step.__slots__:
+            setattr(step, name, getattr(self, name))
+        step.absent = absent
         return step
 
     def follows(self, other: Step) -> bool:
@@ -132,6 +153,8 @@ class Cell:
     status: Literal["ok", "error"]
     report: dict[str, Any]
     """What its own watch has seen."""
+    variables: CellVariables | None = None
+    """What it did to variables, if that was followed."""
 
 
 def root_node(packages: Digest) -> NodeId:
@@ -166,6 +189,7 @@ def conclude_step(step: Step, cell: Cell, audit: CellAudit, packages: Digest) ->
         seconds=cell.seconds,
         size_bytes=cell.size_bytes,
         status=cell.status,
+        variables=cell.variables,
     )
     # The node last: who sees it may rely on the others.
     step.taint = taint_after(record, parent.taint)

@@ -17,8 +17,8 @@ import importlib._bootstrap_external as _bootstrap
 import os
 import random
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from types import CodeType, FrameType
 from typing import Any
@@ -121,6 +121,21 @@ class CellWatch:
         # the states at the end of the last cell will do: numpy's takes a while to read.
         if not self._states:
             self._states = random_states()
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """To be held while statements run that only import.
+
+        What modules draw meanwhile is for names of their own, and does not count.  What the cell
+        itself has drawn before does.
+        """
+        before = random_states()
+        try:
+            yield
+        finally:
+            for name, state in random_states().items():
+                if name not in before or self._states.get(name) == before[name]:
+                    self._states[name] = state
 
     def finish(self, source: str) -> dict[str, Any]:
         """Return what was seen since the last call, in types that JSON has.

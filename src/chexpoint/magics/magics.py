@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -11,15 +12,18 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from chexpoint.engine import strip_header
+from chexpoint.engine import PERSIST_WORDS, persist_mode, strip_header
 from chexpoint.errors import ChexError, InvalidValue
 from chexpoint.magics.engine_access import EngineAccess
+from chexpoint.magics.graph_magics import GraphMagics
+from chexpoint.magics.hindsight_magics import HindsightMagics
 from chexpoint.magics.lineage_view import LineageView
 from chexpoint.magics.looking_magics import LookingMagics
 from chexpoint.magics.replay_magics import ReplayMagics
 from chexpoint.magics.status_view import StatusView
 from chexpoint.magics.version_magics import VersionMagics
 from chexpoint.model import (
+    ROOT,
     CellLineage,
     format_size,
     lineage_from_json,
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _CHECKPOINTS = r"^%?chex_(restore|evict)\b"
-_VERSIONS = r"^%%?chex_(checkout|log|diff|record|replay|package)\b"
+_VERSIONS = r"^%%?chex_(checkout|log|diff|record|replay|package|hindsight)\b"
 
 
 @magics_class
@@ -86,16 +90,30 @@ class ChexMagics(Magics):
         self._engine.ask("take" if args.take else "restore", ref=" ".join(args.ref))
 
     @magic_arguments()
-    @argument("ref", nargs="+", help="name or number (c3) of a checkpoint")
+    @argument("ref", nargs="*", help="name or number (c3) of a checkpoint")
+    @argument("--all", action="store_true", help="let all go, except for the fresh interpreter")
     @line_magic
     def chex_evict(self, line: str) -> None:
-        """Let a checkpoint go and free its memory.  Example::
+        """Let a checkpoint go and free its memory.  Examples::
 
         %chex_evict clean data
+        %chex_evict --all
         """
-        ref = " ".join(parse_argstring(self.chex_evict, line).ref)
-        freed = self._engine.ask("evict", ref=ref)
-        print(f"CHEX: checkpoint {freed['id']} evicted")
+        args = parse_argstring(self.chex_evict, line)
+        if args.all == bool(args.ref):
+            raise UsageError("name a checkpoint, or let all go with --all; %chex_status shows them")
+        if args.all:
+            self._evict_all()
+        else:
+            freed = self._engine.ask("evict", ref=" ".join(args.ref))
+            print(f"CHEX: checkpoint {freed['id']} evicted")
+
+    def _evict_all(self) -> None:
+        held = [each.id for each in self._engine.status().checkpoints if each.name != ROOT]
+        for checkpoint in held:
+            with suppress(UsageError):  # it has gone meanwhile
+                self._engine.ask("evict", ref=checkpoint)
+        print(f"CHEX: {len(held)} checkpoints evicted")
 
     @magic_arguments()
     @argument("size", nargs="*", help="such as 512M or 4G; without it, show the budget")
@@ -118,6 +136,34 @@ class ChexMagics(Magics):
         status = self._engine.status()
         used, budget = format_size(status.held_bytes), format_size(status.budget_bytes)
         print(f"CHEX: budget {budget}, {used} held by {len(status.checkpoints)} checkpoints")
+
+    @magic_arguments()
+    @argument(
+        "mode",
+        nargs="?",
+        choices=sorted(PERSIST_WORDS),
+        help="on: states that took more than a second; always: after every cell; off",
+    )
+    @argument("--wait", action="store_true", help="wait until everything is written")
+    @line_magic
+    def chex_persist(self, line: str) -> None:
+        """Keep states on disk, so that they outlive the kernel.
+
+        A state is written by a copy of the process while you go on working, and only what is new
+        in it takes space.  After a restart, ``%chex_checkout`` and cells of a recorded version find
+        it there.  ``chex store`` shows what is kept.  Examples::
+
+            %chex_persist on
+            %chex_persist --wait
+        """
+        args = parse_argstring(self.chex_persist, line)
+        mode = None if args.mode is None else persist_mode(args.mode)
+        self._engine.ask("persist", mode=mode, wait=args.wait)
+        status = self._engine.status()
+        word = next(word for word, mode in PERSIST_WORDS.items() if mode == status.persist)
+        count = f"{status.images} state{'s' if status.images != 1 else ''} on disk"
+        why = f"; the last one is not: {status.unkept}" if status.unkept else ""
+        print(f"CHEX: keeping states on disk is {word}, {count}{why}")
 
     @magic_arguments()
     @argument("--json", action="store_true", help="print it for a program")
@@ -202,7 +248,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         shell.input_transformers_cleanup.append(strip_header)
     checkpoints, versions = ChexMagics(shell), VersionMagics(shell, plain)
     looking, replays = LookingMagics(shell), ReplayMagics(shell, plain)
-    for magics in (checkpoints, versions, looking, replays):
+    hindsight, graph = HindsightMagics(shell, plain), GraphMagics(shell)
+    for magics in (checkpoints, versions, looking, replays, hindsight, graph):
         shell.register_magics(magics)
     shell.set_hook("complete_command", checkpoints.complete_checkpoint, re_key=_CHECKPOINTS)
     shell.set_hook("complete_command", looking.complete_version, re_key=_VERSIONS)

@@ -114,10 +114,11 @@ class PlainLink:
         self._asked: dict[int, Future[None]] = {}
         self._late: set[int] = set()
         self._is_closing = False
+        self.session = f"{time.time_ns():x}-{os.getpid()}"
         asked = {
             "pid": os.getpid(),
             "project": project,
-            "session": f"{time.time_ns():x}-{os.getpid()}",
+            "session": self.session,
             "ignored": list(ignored),
             "startup": list(startup),
             "import_folders": [folder for folder in sys.path if folder],

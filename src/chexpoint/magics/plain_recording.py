@@ -24,6 +24,7 @@ from chexpoint.engine import header_of, strip_header
 from chexpoint.errors import CatalogError, ChexError, InvalidValue
 from chexpoint.lineage import CellWatch
 from chexpoint.magics.plain_link import PlainLink
+from chexpoint.magics.plain_loops import PlainLoops
 from chexpoint.magics.plain_outputs import Capture, Questions, capture_of
 from chexpoint.magics.plain_shell import (
     RunningCell,
@@ -86,6 +87,7 @@ class PlainRecording:
         self._is_on = False
         self._problem = ""
         self._has_transformer = False
+        self.loops = PlainLoops(self._loops_at)
 
     # ------------------------------------------------------------ for the magics
 
@@ -98,6 +100,7 @@ class PlainRecording:
         if strip_header not in shell.input_transformers_cleanup:
             shell.input_transformers_cleanup.append(strip_header)
             self._has_transformer = True
+        self.loops.start(shell)
         atexit.register(self.close)
         if (info := running_info()) is not None:
             self._before(info)
@@ -165,6 +168,7 @@ class PlainRecording:
                 shell.events.unregister(event, hook)
         if self._has_transformer and strip_header in shell.input_transformers_cleanup:
             shell.input_transformers_cleanup.remove(strip_header)
+        self.loops.close()
         self._is_on = False
         self._questions.close()
         if self._capture is not None:
@@ -217,6 +221,8 @@ class PlainRecording:
             self._follow(words)
         if self._watch is not None:
             self._watch.begin()
+        if running.is_kept:
+            self.loops.begin(running.transformed)
         self._listen()
 
     def _follow(self, words: list[str]) -> None:
@@ -235,6 +241,7 @@ class PlainRecording:
         running, self._running = self._running, None
         if running is None:
             return
+        self.loops.end()
         if running.is_open:
             self._questions.close()
             if self._capture is not None:
@@ -253,6 +260,11 @@ class PlainRecording:
             if is_step and self._version:
                 self._gap = WHILE_OFF
         self._notice_problem()
+
+    def _loops_at(self) -> tuple[str, str] | None:
+        if not self._is_on or self._link is None:
+            return None
+        return os.path.join(self._folder, _CATALOG_FOLDER), self._link.session
 
     # ------------------------------------------------------------ recording
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from chexpoint.project import Project
 
 _REPORT = os.path.join(".chex", "replays", "report.html")
-_VALUES = ("budget", "planner", "workers", "within", "timeout", "rtol", "atol")
+_VALUES = (
+    *("budget", "planner", "workers", "within", "timeout", "rtol", "atol"),
+    *("scheduler", "local-cluster", "store"),
+)
 # How long the catalog may take to get the cell that ran last.
 _WRITTEN_S = 5.0
 _LOOK_S = 0.02
@@ -45,6 +48,9 @@ class ReplayMagics(Magics):
     @argument("--budget", metavar="SIZE", help="memory for checkpoints, such as 2G")
     @argument("--planner", metavar="PLANNER", help="how to plan; see chex plan --compare")
     @argument("--workers", metavar="N", help="how many engines share the work")
+    @argument("--scheduler", metavar="ADDRESS", help="compute on the Dask cluster of a scheduler")
+    @argument("--local-cluster", metavar="N", help="start a Dask cluster of N workers here")
+    @argument("--store", metavar="URL", help="what all hosts of the cluster see, for large files")
     @argument("--within", metavar="TIME", help="replay as many versions as fit into 90s, 10m, ...")
     @argument("--resume", action="store_true", help="go on with a replay that was interrupted")
     @argument("--timeout", metavar="TIME", help="how long a cell may take")
@@ -64,6 +70,7 @@ class ReplayMagics(Magics):
 
             %chex_replay --all-versions
             %chex_replay baseline deeper --workers 2
+            %chex_replay --all-versions --scheduler tcp://10.0.0.1:8786
         """
         from chexpoint.magics.replay_program import owner
         from chexpoint.magics.replay_show import follow, show_end
@@ -154,7 +161,7 @@ class ReplayMagics(Magics):
 
 def _given(args: argparse.Namespace, names: Iterable[str], *, are_paths: bool = False) -> list[str]:
     """Return options as they are on a command line; paths are those of this process."""
-    values = {name: getattr(args, name) for name in names}
+    values = {name: getattr(args, name.replace("-", "_")) for name in names}
     return [
         f"--{name}={os.path.abspath(value) if are_paths else value}"
         for name, value in values.items()

@@ -9,6 +9,17 @@ from chexpoint.model import Checkpoint, Hazard, Status, format_seconds, format_s
 _HEAD = ("", "checkpoint", "name", "after", "cost", "memory", "used", "note")
 
 
+def _kept(status: Status) -> list[str]:
+    """Return what to say about states on disk, if there is anything to say."""
+    if status.persist == "never" and not status.images:
+        return []
+    word = {"never": "off", "rule": "on", "always": "always"}[status.persist]
+    lines = [f"on disk: {status.images} states; keeping them is {word}"]
+    if status.unkept:
+        lines.append(f"last state not kept on disk: {status.unkept}")
+    return lines
+
+
 class StatusView:
     """A status that notebooks and terminals can show."""
 
@@ -42,7 +53,7 @@ class StatusView:
             f" of {format_size(status.budget_bytes)}; automatic: {status.auto}"
         )
         audit = f"audit: {status.audit}" + (f" ({status.audit_note})" if status.audit_note else "")
-        lines = [live, held, audit]
+        lines = [live, held, audit, *_kept(status)]
         lines += [f"in the way of a checkpoint now: {hazard}" for hazard in self._hazards]
         lines += [f"last checkpoint refused: {hazard}" for hazard in status.refused]
         lines += [f"missing here: {text}" for text in status.missing]

@@ -15,9 +15,10 @@ from chexpoint.errors import ChexError
 from chexpoint.magics.engine_access import EngineAccess
 from chexpoint.magics.recorded import check_name, project_here
 from chexpoint.model import (
-    Checkpoint,
+    NodeId,
     PathCell,
     RecordingStatus,
+    Taint,
     format_seconds,
     recording_from_json,
     to_json,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from chexpoint.magics.plain_recording import PlainRecording
 
 _DIGITS = 12
+_LEAST_DIGITS = 4
 _HINTS = ("time", "random", "entropy", "network", "background", "own-input", "input", "history")
 
 
@@ -121,7 +123,12 @@ class VersionMagics(Magics):
             print(f"CHEX: {status.problem}")
 
     @magic_arguments()
-    @argument("mode", nargs="?", choices=("on", "off"), help="without it, show whether it is on")
+    @argument(
+        "mode",
+        nargs="?",
+        choices=("on", "off", "graph"),
+        help="without it, show whether it is on; graph: what others have computed is used, too",
+    )
     @argument(
         "--allow",
         metavar="KIND",
@@ -141,13 +148,20 @@ class VersionMagics(Magics):
 
             %chex_reuse off
             %chex_reuse on --allow time
+            %chex_reuse graph
+
+        With ``graph``, cells are also looked for among those that you or your colleagues ran in
+        other notebooks.  Variables that nothing needs are not computed; those that are needed are
+        loaded where that is faster.  ``%chex_why NAME`` tells what was done for a variable.
         """
         args = parse_argstring(self.chex_reuse, line)
         if args.mode is not None or args.allow:
-            self._engine.ask("reuse", on=args.mode != "off", allow=args.allow)
+            graph = args.mode == "graph"
+            self._engine.ask("reuse", on=args.mode != "off", allow=args.allow, graph=graph)
         status = self._engine.status()
         allowed = f", in spite of: {', '.join(status.allowed)}" if status.allowed else ""
-        print(f"CHEX: reuse is {'on' if status.reuse else 'off'}{allowed}")
+        graph = ", with the experiment graph" if status.graph else ""
+        print(f"CHEX: reuse is {'on' if status.reuse else 'off'}{graph}{allowed}")
 
     @magic_arguments()
     @argument("ref", nargs="+", help="a version, a node, a cell number, or a checkpoint")
@@ -172,17 +186,22 @@ class VersionMagics(Magics):
             self._engine.ask("take" if args.take else "restore", ref=ref)
             return
         try:
-            path = project_here(self._engine).way_to(ref)
+            project = project_here(self._engine)
+            path, images = project.way_to(ref), project.images()
         except ChexError as error:
             raise UsageError(str(error)) from None
-        self._estimate(path, held)
+        states = {(c.node, c.taint) for c in held if not c.bad}
+        self._estimate(path, states | {(image.node, image.taint) for image in images})
         node = path[-1].node[:_DIGITS] if path else "root"
-        title = node if node.startswith(ref.lower()) else f"{ref} ({node})"
+        # A short number is the count of a cell, even if the node's digits begin with it.
+        is_node = len(ref) >= _LEAST_DIGITS and node.startswith(ref.lower())
+        title = node if is_node else f"{ref} ({node})"
         self._engine.ask("go", path=to_json(path), files=args.files, title=title)
 
-    def _estimate(self, path: tuple[PathCell, ...], held: tuple[Checkpoint, ...]) -> None:
+    def _estimate(
+        self, path: tuple[PathCell, ...], states: set[tuple[NodeId | None, Taint]]
+    ) -> None:
         """Say what it will take, if it takes long."""
-        states = {(c.node, c.taint) for c in held if not c.bad}
         left: list[PathCell] = []
         for cell in reversed(path):
             if (cell.node, cell.taint) in states:

@@ -92,8 +92,16 @@ class Status:
     """Whether the live state has not been brought to where the user is yet."""
     reuse: bool = True
     """Whether cells of a recorded version may be answered from earlier runs."""
+    graph: bool = False
+    """Whether they are looked for in the experiment graph, too."""
     allowed: tuple[str, ...] = ()
     """Kinds of hints in spite of which they may."""
+    persist: AutoMode = "never"
+    """Which states are kept on disk."""
+    images: int = 0
+    """How many states are there, as far as this engine knows."""
+    unkept: str = ""
+    """Why the last state that was worth it is not."""
 
 
 def to_json(value: Any) -> Any:

@@ -15,3 +15,12 @@ Bytes = int
 
 ROOT = "root"
 """The name of the checkpoint of the fresh interpreter, before any cell."""
+
+Digest = str
+"""The hexadecimal text of a 128-bit hash, or a word where there is nothing to hash."""
+
+ArtifactId = NewType("ArtifactId", str)
+"""Names a group of variables as a cell left it, by how it was computed."""
+
+OperationId = NewType("OperationId", str)
+"""Names a cell together with all that it depends on."""

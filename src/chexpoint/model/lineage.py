@@ -7,12 +7,11 @@ there is nothing to hash: see `Input.digests`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from chexpoint.model.ids import Bytes, NodeId, Seconds
-
-Digest = str
+from chexpoint.model.ids import Bytes, Digest, NodeId, Seconds
+from chexpoint.model.variables import CellVariables, variables_from_json
 
 Mechanism = Literal["system calls", "audit hook", "off"]
 """How the inputs of a cell were seen."""
@@ -122,6 +121,15 @@ class CellLineage:
     size_bytes: Bytes
     """Memory of the state after the cell."""
     status: Literal["ok", "error"] = "ok"
+    variables: CellVariables | None = None
+    """What it did to variables, if that was followed; no part of what the node is."""
+
+    def bare(self) -> CellLineage:
+        """Return it without the contents of variables, as it is kept."""
+        if self.variables is None:
+            return self
+        writes = tuple(replace(group, contents="") for group in self.variables.writes)
+        return replace(self, variables=replace(self.variables, writes=writes, seconds=0.0))
 
     def doubt(self, allowed: Collection[str] = ()) -> str:
         """Return why another run may lead to another state; empty if it surely leads to this one.
@@ -157,4 +165,6 @@ def audit_from_json(data: dict[str, Any]) -> CellAudit:
 
 def lineage_from_json(data: dict[str, Any]) -> CellLineage:
     """Return the lineage that `to_json` wrote."""
-    return CellLineage(**{**data, "audit": audit_from_json(data["audit"])})
+    variables = data.get("variables")
+    known = None if variables is None else variables_from_json(variables)
+    return CellLineage(**{**data, "audit": audit_from_json(data["audit"]), "variables": known})

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from chexpoint.model.cell import CellError
-from chexpoint.model.ids import Bytes, NodeId, Seconds
-from chexpoint.model.lineage import CellLineage, Digest
+from chexpoint.model.ids import Bytes, Digest, NodeId, Seconds
+from chexpoint.model.lineage import CellLineage
 from chexpoint.model.record import Output
 from chexpoint.model.tree import ExecutionTree, Version
 
@@ -137,6 +137,8 @@ class ReplayedCell:
     """The exception it ended with, expected or not."""
     is_excused: bool = False
     """Whether somebody said that this is as it should be: the cell is tagged."""
+    host: str = ""
+    """Where it was computed last, if that is not this machine alone."""
 
     @property
     def is_good(self) -> bool:
@@ -151,6 +153,18 @@ class MemoryMoment:
     time: Seconds
     """Since the replay began."""
     held_bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayHost:
+    """A machine of a cluster, and what it has done in a replay."""
+
+    name: str
+    engines: int
+    """How many it runs at most."""
+    computed_cells: int = 0
+    is_lost: bool = False
+    """Whether it has gone before the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +186,8 @@ class Replay:
     budget_bytes: float = 0
     planner: str = ""
     workers: int = 1
+    hosts: tuple[ReplayHost, ...] = ()
+    """The machines that computed, if a cluster did."""
     memory: tuple[MemoryMoment, ...] = ()
     left_out: tuple[str, ...] = ()
     """Labels of versions for which there was no time (``--within``)."""
@@ -241,6 +257,8 @@ class ReplayProgress:
     kind: Literal["begin", "cell", "version", "note", "end"]
     """``cell``: a cell was computed or given up; ``version``: nothing is left to do for it."""
     worker: int = 0
+    host: str = ""
+    """Where that worker is, if not here."""
     version: str = ""
     """The label of the version that is being replayed, or is done."""
     cell: int = 0

@@ -47,3 +47,24 @@ def format_seconds(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def parse_overhead(text: str) -> float | None:
+    """Return a share of time, from ``3%`` or ``0.03``; infinite for ``always``, None for ``off``.
+
+    Raises
+    ------
+    InvalidValue
+        If it is none of these, or not between 0 and 1.
+    """
+    if text == "off":
+        return None
+    if text == "always":
+        return math.inf
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise InvalidValue(f"'{text}' is not a share of time: say 3%, 0.03, always or off")
+    return share

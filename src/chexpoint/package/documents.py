@@ -96,8 +96,9 @@ def _portable_origin(origin: str) -> str:
 
 
 def _without_events(cell: RecordedCell) -> RecordedCell:
+    # Nor what the author's graph says of variables: a replay computes them itself.
     audit = replace(cell.lineage.audit, events=())
-    return replace(cell, lineage=replace(cell.lineage, audit=audit))
+    return replace(cell, lineage=replace(cell.lineage, audit=audit, variables=None))
 
 
 def nodes_in_order(tree: ExecutionTree) -> Iterator[TreeNode]:

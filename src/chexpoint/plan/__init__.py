@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from chexpoint.plan.planning import TIME_LIMIT, plan
     from chexpoint.plan.reasons import explain
     from chexpoint.plan.samples import KINDS, bin_packing_tree, sample_tree
+    from chexpoint.plan.shipping import Shipping, choose_shipping
+    from chexpoint.plan.simulating import simulate
+    from chexpoint.plan.simulation_check import check_simulation
     from chexpoint.plan.solving import DEFAULT_PLANNER, PLANNERS
 
 _HOME = {
@@ -22,6 +25,9 @@ _HOME = {
     "reasons": ("explain",),
     "planning": ("TIME_LIMIT", "plan"),
     "samples": ("KINDS", "bin_packing_tree", "sample_tree"),
+    "shipping": ("Shipping", "choose_shipping"),
+    "simulating": ("simulate",),
+    "simulation_check": ("check_simulation",),
     "solving": ("DEFAULT_PLANNER", "PLANNERS"),
 }
 
@@ -38,11 +44,15 @@ __all__ = [
     "KINDS",
     "PLANNERS",
     "TIME_LIMIT",
+    "Shipping",
     "bin_packing_tree",
     "check_plan",
     "check_schedule",
+    "check_simulation",
+    "choose_shipping",
     "explain",
     "judge_plan",
     "plan",
     "sample_tree",
+    "simulate",
 ]

@@ -52,6 +52,7 @@ def plan(
     versions: Iterable[NodeId] | None = ...,
     workers: int,
     within: None = ...,
+    is_shared: bool = ...,
 ) -> Schedule: ...
 
 
@@ -66,6 +67,7 @@ def plan(  # noqa: PLR0913 - all but two have to be named, and few ever are
     versions: Iterable[NodeId] | None = None,
     workers: int | None = None,
     within: Seconds | None = None,
+    is_shared: bool = True,
 ) -> Plan | Schedule:
     """Plan the replay of versions: the least computing within a memory budget.
 
@@ -89,6 +91,9 @@ def plan(  # noqa: PLR0913 - all but two have to be named, and few ever are
         Plan for this many engines side by side; the result is a `Schedule`.
     within
         Plan for the most versions that can be replayed in this time.
+    is_shared
+        Whether the workers share the budget, as engines of one machine do; else each has all of
+        it, as hosts with memory of their own do.
 
     Raises
     ------
@@ -110,6 +115,7 @@ def plan(  # noqa: PLR0913 - all but two have to be named, and few ever are
             held=states,
             seconds=seconds,
             leaves=leaves,
+            is_shared=is_shared,
         )
     if within is not None:
         return most_versions(

@@ -1,7 +1,8 @@
 """Plans for engines side by side: which versions each of them replays, with how much memory.
 
 Engines are process trees of their own.  They share no checkpoints, so each computes again what
-leads to its versions, and each has a share of the budget.  What a way to divide versions costs is
+leads to its versions, and each has a share of the budget; or all of it, if they are on hosts with
+memory of their own.  What a way to divide versions costs is
 first estimated, on the trace of one plan for all of them: computing some versions in that plan's
 way costs what their paths in the trace cost together.  Only a few divisions, those with the best
 estimates and what is near to them, are planned for.
@@ -40,7 +41,7 @@ _DETOUR = 1.25
 """Also go on from divisions that take longer than the best one by this factor."""
 
 
-def schedule(
+def schedule(  # noqa: PLR0913 - all but three have to be named, and few ever are
     tree: ExecutionTree,
     budget: float,
     workers: int,
@@ -50,6 +51,7 @@ def schedule(
     held: Iterable[HeldState] = (),
     seconds: Seconds,
     leaves: Iterable[NodeId] | None = None,
+    is_shared: bool = True,
 ) -> Schedule:
     """Return plans for at most so many engines, the last of which is done as early as was found.
 
@@ -69,6 +71,8 @@ def schedule(
         How long to search.
     leaves
         Plan for these only; for all versions if none are given.
+    is_shared
+        Whether the budget is for all lanes together; else it is for each of them.
 
     Raises
     ------
@@ -84,10 +88,12 @@ def schedule(
     lanes = min(workers, len(whole.leaves))
     plans: Sequence[Plan] = [alone]
     if lanes > 1:
-        found = _Engines(tree, whole, states, planner, until).best(alone, lanes)
+        engines = _Engines(tree, whole, states, planner, until, is_shared=is_shared)
+        found = engines.best(alone, lanes)
         if rounded(max(plan.cost for plan in found)) < rounded(alone.cost):
             plans = found
-    return Schedule(lanes=tuple(plans), budget=budget, single=alone.cost)
+    together = budget if is_shared else budget * len(plans)
+    return Schedule(lanes=tuple(plans), budget=together, single=alone.cost)
 
 
 def _is_count(value: object) -> bool:
@@ -133,6 +139,8 @@ class _Engines:
         held: tuple[HeldState, ...],
         planner: str,
         until: float,
+        *,
+        is_shared: bool,
     ) -> None:
         self.tree = tree
         self.whole = whole
@@ -140,6 +148,8 @@ class _Engines:
         self.planner = planner
         self.until = until
         self.budget = _whole_bytes(whole.budget)
+        self.is_shared = is_shared and not math.isinf(self.budget)
+        """Whether what one lane holds is not there for the others."""
         # A number and not the clock alone, so that the same question has the same answer.
         self.tries = min(500, 12_000 // len(whole))
         self._known: dict[tuple[frozenset[int], bool], list[_Lane]] = {}
@@ -170,7 +180,7 @@ class _Engines:
         def sketch(plan: Plan, slowdown: float = 1.0) -> Sketch:
             return Sketch(trace_of(whole, _moves(whole, plan)), bare, slowdown)
 
-        if math.isinf(self.budget):
+        if not self.is_shared:
             return {workers: sketch(alone)}
         found = {1: sketch(alone)}
         for number in (*(2**n for n in range(1, (workers - 1).bit_length())), workers):
@@ -197,7 +207,7 @@ class _Engines:
         First of all comes the one for which the states in memory are worth most.
         """
         whole = self.whole
-        share = _whole_bytes(self.budget / number)
+        share = _whole_bytes(self.budget / number) if self.is_shared else self.budget
         lots = [_Lot(part, share if n < number else 0.0) for n, part in enumerate(parts) if part]
         worth = [0.0] * len(lots)
         ends = ends_of(whole) if whole.held else []
@@ -211,12 +221,11 @@ class _Engines:
 
     def _with_room(self, division: _Division) -> list[Plan]:
         """Return the plans of a division, with what is left of the budget dealt out to all."""
-        if len(self.whole) > _MIDDLE:
+        if len(self.whole) > _MIDDLE or not self.is_shared:
             return [
                 replace(lane.plan, budget=lot.share) for lot, lane in zip(*division, strict=True)
             ]
-        room = self.budget - sum(lane.peak for lane in division.lanes)
-        more = room if math.isinf(room) else room // len(division.lanes)
+        more = (self.budget - sum(lane.peak for lane in division.lanes)) // len(division.lanes)
         plans = []
         for number, (lot, lane) in enumerate(zip(*division, strict=True)):
             other = self._lane(lot.leaves, lane.peak + more, number == 0)
@@ -258,11 +267,16 @@ class _Engines:
             in_vain += 1
             found = self._planned(lots, _DETOUR * best.badness[0] if best else math.inf)
             if found:
-                changes = _changes(found, sketches, workers, self.budget)
+                changes = _changes(found, sketches, workers, self._left_by(found))
                 heappush(queue, (found.badness, len(seen), changes))
                 if best is None or found.badness < best.badness:
                     best, in_vain = found, 0
         return best
+
+    def _left_by(self, division: _Division) -> float:
+        """Return the share that one more lane could have."""
+        taken = sum(lot.share for lot in division.lots) if self.is_shared else 0.0
+        return self.budget - taken
 
     def _is_over(self, is_of_use: bool) -> bool:
         """Whether to end the search, for which there are more tries if it was of no use yet."""
@@ -298,7 +312,7 @@ class _Engines:
         the time when the last one will be.
         """
         lanes = [self._lane(lot.leaves, self.budget, n == 0) for n, lot in enumerate(lots)]
-        while sum(lane.peak for lane in lanes) > self.budget:
+        while self.is_shared and sum(lane.peak for lane in lanes) > self.budget:
             is_late = rounded(max(lane.plan.cost for lane in lanes)) > most
             if is_late or monotonic() > self.until:
                 return None
@@ -309,12 +323,15 @@ class _Engines:
             }
             first = min(less, key=lambda number: less[number].plan.cost)
             lanes[first] = less[first]
+        if not self.is_shared:
+            whole = (_Lot(lot.leaves, self.budget) for lot in lots)
+            return _Division(tuple(whole), tuple(lanes))
         longest = max(range(len(lanes)), key=lambda number: lanes[number].plan.cost)
         room = self.budget - sum(lane.peak for lane in lanes)
         more = self._lane(lots[longest].leaves, lanes[longest].peak + room, longest == 0)
         if more.plan.cost < lanes[longest].plan.cost:
             lanes[longest] = more
-        shares = [self.budget if math.isinf(self.budget) else lane.peak for lane in lanes]
+        shares = [lane.peak for lane in lanes]
         fitted = (_Lot(lot.leaves, share) for lot, share in zip(lots, shares, strict=True))
         return _Division(tuple(fitted), tuple(lanes))
 
@@ -366,16 +383,20 @@ class _Engines:
 
 
 def _changes(
-    division: _Division, sketches: Mapping[int, Sketch], workers: int, budget: float
+    division: _Division, sketches: Mapping[int, Sketch], workers: int, rest: float
 ) -> Iterator[tuple[_Lot, ...]]:
     """Yield lots of which the longest lane has other versions, the most promising first.
 
     Some are moved to another lane, which may be new, or exchanged for some of another lane.
+
+    Parameters
+    ----------
+    rest
+        The share that a new lane can have.
     """
     costs = [lane.plan.cost for lane in division.lanes]
     lots = division.lots
     if len(lots) < workers:
-        rest = math.inf if math.isinf(budget) else budget - sum(lot.share for lot in lots)
         lots, costs = (*lots, _Lot(frozenset(), rest)), [*costs, 0.0]
     with_memory = sum(lot.share > 0 for lot in lots)
     sketch = sketches[min(sketches, key=lambda number: abs(number - with_memory))]

@@ -13,28 +13,64 @@ if TYPE_CHECKING:
 
     from chexpoint.project.batch import Batch, CellRun, VersionRun
     from chexpoint.project.batch_plan import VersionTask, plan_versions
+    from chexpoint.project.cluster_batch import ClusterBatch
     from chexpoint.project.comparison import side_of
+    from chexpoint.project.graph_opening import (
+        ARTIFACT_IMAGE,
+        FetchedModel,
+        GraphSweep,
+        OpenGraph,
+        open_graph,
+    )
     from chexpoint.project.journal import ProjectJournal, version_name
     from chexpoint.project.kept_files import keep_files
+    from chexpoint.project.loops import (
+        RecordedLoops,
+        RecordedProgram,
+        best_match,
+        carried_to,
+        changed_by_cell,
+        changed_by_file,
+        loops_folder,
+    )
     from chexpoint.project.names import check_version_name
     from chexpoint.project.packing import pack
     from chexpoint.project.parameters import combinations
     from chexpoint.project.project import SHORT, Project
     from chexpoint.project.recordings import ProjectFiles, recording_of
     from chexpoint.project.sources import SourceFile, read_source
+    from chexpoint.project.sweep import Turn, computed_cells, divide, in_turns
 
 _HOME = {
+    "graph_opening": (
+        "ARTIFACT_IMAGE",
+        "FetchedModel",
+        "GraphSweep",
+        "OpenGraph",
+        "open_graph",
+    ),
     "batch": ("Batch", "CellRun", "VersionRun"),
     "batch_plan": ("VersionTask", "plan_versions"),
+    "cluster_batch": ("ClusterBatch",),
     "comparison": ("side_of",),
     "journal": ("ProjectJournal", "version_name"),
     "kept_files": ("keep_files",),
+    "loops": (
+        "RecordedLoops",
+        "RecordedProgram",
+        "best_match",
+        "carried_to",
+        "changed_by_cell",
+        "changed_by_file",
+        "loops_folder",
+    ),
     "names": ("check_version_name",),
     "packing": ("pack",),
     "parameters": ("combinations",),
     "project": ("SHORT", "Project"),
     "recordings": ("ProjectFiles", "recording_of"),
     "sources": ("SourceFile", "read_source"),
+    "sweep": ("Turn", "computed_cells", "divide", "in_turns"),
 }
 
 
@@ -46,18 +82,35 @@ def __getattr__(name: str) -> "Any":
 
 
 __all__ = [
+    "ARTIFACT_IMAGE",
     "SHORT",
     "Batch",
     "CellRun",
+    "ClusterBatch",
+    "FetchedModel",
+    "GraphSweep",
+    "OpenGraph",
     "Project",
     "ProjectFiles",
     "ProjectJournal",
+    "RecordedLoops",
+    "RecordedProgram",
     "SourceFile",
+    "Turn",
     "VersionRun",
     "VersionTask",
+    "best_match",
+    "carried_to",
+    "changed_by_cell",
+    "changed_by_file",
     "check_version_name",
     "combinations",
+    "computed_cells",
+    "divide",
+    "in_turns",
     "keep_files",
+    "loops_folder",
+    "open_graph",
     "pack",
     "plan_versions",
     "read_source",

@@ -59,10 +59,16 @@ class VersionTask:
 
     def overridden(self) -> tuple[str, ...]:
         """Return the parameters that a cell sets to something else after they are set."""
-        cells = self.cells()
-        at = next((i for i, cell in enumerate(cells) if cell.kind == "parameters"), len(cells))
-        names = {name for cell in cells[at + 1 :] for name in _assigned(cell.source)}
-        return tuple(each.name for each in self.parameters if each.name in names)
+        given = {each.name for each in self.parameters}
+        are_set: set[str] = set()
+        found: set[str] = set()
+        for cell in self.cells():
+            names = given.intersection(_assigned(cell.source))
+            if cell.kind == "parameters":
+                are_set |= names
+            else:
+                found |= names & are_set
+        return tuple(each.name for each in self.parameters if each.name in found)
 
 
 def plan_versions(
@@ -94,9 +100,11 @@ def plan_versions(
     tasks = []
     for file in files:
         home = os.path.realpath(file.path.parent if folder is None else folder)
+        titles: set[str] = set()
         for parameters in combinations:
             is_single = name is not None and len(combinations) == 1
-            title = _name(file, name, () if is_single else parameters)
+            title = _unlike(titles, _name(file, name, () if is_single else parameters))
+            titles.add(title)
             tasks.append(
                 VersionTask(
                     file=file,
@@ -118,21 +126,46 @@ def _name(file: SourceFile, name: str | None, parameters: Sequence[Parameter]) -
     return ",".join([start, *values])[:LONGEST_NAME]
 
 
+def _unlike(others: set[str], name: str) -> str:
+    """Return a name that others do not have: letters that it cannot have may have told them apart.
+
+    Versions of one name would be told apart by when they were recorded, which says little.
+    """
+    found, number = name, 1
+    while found in others:
+        number += 1
+        end = f",{number}"
+        found = name[: LONGEST_NAME - len(end)] + end
+    return found
+
+
 def with_parameters(file: SourceFile, parameters: Sequence[Parameter]) -> tuple[SourceCell, ...]:
     """Return the cells of a file with one that sets parameters, where papermill would put it.
 
     In place of one that was added before, after the cell tagged ``parameters``, or at the
-    beginning; in a script, below its docstring.
+    beginning; in a script, below its docstring.  Where several cells are tagged, each parameter is
+    set after the one that has its default, so that what is above can be shared.
     """
     cells = file.cells
     title = PARAMETERS_TITLE if file.kind == "script" else "# Parameters"
-    added = SourceCell(source=parameters_source(parameters, title), kind="parameters")
+
+    def setting(some: Sequence[Parameter]) -> SourceCell:
+        return SourceCell(source=parameters_source(some, title), kind="parameters")
+
+    added = setting(parameters)
     for at, cell in enumerate(cells):
         if INJECTED in cell.tags:
             return *cells[:at], added, *cells[at + 1 :]
-    for at, cell in enumerate(cells):
-        if PARAMETERS in cell.tags:
-            return *cells[: at + 1], added, *cells[at + 1 :]
+    tagged = [at for at, cell in enumerate(cells) if PARAMETERS in cell.tags]
+    if tagged:
+        homes = {name: at for at in reversed(tagged) for name in _assigned(cells[at].source)}
+        found: list[SourceCell] = []
+        for at, cell in enumerate(cells):
+            found.append(cell)
+            here = [each for each in parameters if homes.get(each.name, tagged[0]) == at]
+            if here:
+                found.append(setting(here))
+        return tuple(found)
     first = next((at for at, cell in enumerate(cells) if not cell.is_head), len(cells))
     return *cells[:first], added, *cells[first:]
 

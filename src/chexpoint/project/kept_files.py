@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
+from functools import lru_cache
+from pathlib import Path
 
-from chexpoint.errors import InvalidValue
+from chexpoint.config import Config
 from chexpoint.lineage import Places, worth_keeping
-from chexpoint.model import Bytes, CellLineage, parse_size
+from chexpoint.model import Bytes, CellLineage
 from chexpoint.project.project import Project
 
-KEEP_VARIABLE = "CHEX_KEEP_FILES"
-"""Environment variable: the largest file whose contents are kept, such as ``32M``; 0 for none."""
-
-_LARGEST_BYTES = 32 * 2**20
+_config = lru_cache(maxsize=8)(Config.at)
 
 
 def keep_files(project: Project, lineage: CellLineage, places: Places) -> None:
     """Keep what a cell has read or written in its project, and is not too large."""
-    largest = _largest_bytes()
+    largest = _largest_bytes(project.folder)
     for file in worth_keeping(lineage, places):
         if file.size_bytes <= largest:
             project.keep_file(file.path, file.digest)
 
 
-def _largest_bytes() -> Bytes:
-    text = os.environ.get(KEEP_VARIABLE, "")
-    try:
-        if text == "0":
-            return -1  # not even empty ones
-        return parse_size(text) if text else _LARGEST_BYTES
-    except InvalidValue:
-        return _LARGEST_BYTES
+def _largest_bytes(folder: Path) -> Bytes:
+    # With 0 not even empty ones.
+    return _config(folder).without_problems().size("keep_files") or -1

@@ -5,6 +5,7 @@ give several versions::
 
     lr=0.1,0.01         two values
     depth=2:6           the whole numbers from 2 to 6, both included
+    width=16:64:16      every 16th of them: 16, 32, 48, 64
     layers=[64,32]      one list, as JSON; a comma in brackets or quotes separates nothing
     title="a,b"         one text
 """
@@ -28,7 +29,13 @@ MOST_VERSIONS = 10_000
 """More in one go are a slip: ``seed=1:1000000``."""
 
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
-_RANGE = re.compile(r"\s*([+-]?[0-9]{1,18}):([+-]?[0-9]{1,18})\s*")
+# No other leading zeros than one for 0 where there is a step: 12:05:00 is a time.
+_WHOLE = r"[+-]?(?:0|[1-9][0-9]{0,17})"
+_RANGE = re.compile(
+    rf"\s*(?:([+-]?[0-9]{{1,18}}):([+-]?[0-9]{{1,18}})|({_WHOLE}):({_WHOLE}):({_WHOLE}))\s*"
+)
+_DECIMAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+_DECIMAL_RANGE = re.compile(rf"\s*{_DECIMAL}(?::{_DECIMAL}){{1,2}}\s*", re.IGNORECASE)
 _DIGITS = re.compile(r"\s*[+-]?[0-9_]+\s*")
 _OPENING, _CLOSING = "[{(", "]})"
 
@@ -70,6 +77,11 @@ def parse_parameter(option: str) -> tuple[Parameter, ...]:
         for text, value in _values(name, piece)
     )
     _refuse_many(len(parameters))
+    seen: set[tuple[str, str]] = set()
+    for each in parameters:
+        if (known := (type(each.value).__name__, each.text)) in seen:
+            raise InvalidValue(f"{name} is to be {each.text} twice: each value makes a version")
+        seen.add(known)
     return parameters
 
 
@@ -134,15 +146,33 @@ def _end_of_quote(values: str, start: int) -> int:
 def _values(name: str, piece: str) -> Iterator[tuple[str, Any]]:
     span = _RANGE.fullmatch(piece)
     if span is None:
+        if _DECIMAL_RANGE.fullmatch(piece) and any(letter in piece for letter in ".eE"):
+            raise InvalidValue(
+                f"{name}={piece}: a range is of whole numbers. Write the values with commas "
+                f"between; put quotes around it if it is a text"
+            )
         value = _value(name, piece)
         yield (value if isinstance(value, str) else piece.strip()), value
         return
-    first, last = int(span[1]), int(span[2])
-    if first > last:
-        raise InvalidValue(f"{name}={piece} has no numbers: a range goes up, as in {last}:{first}")
-    _refuse_many(last - first + 1)
-    for number in range(first, last + 1):
+    numbers = _numbers(name, piece, *(int(text) for text in span.groups() if text is not None))
+    _refuse_many(len(numbers))
+    for number in numbers:
         yield str(number), number
+
+
+def _numbers(name: str, piece: str, first: int, last: int, step: int = 1) -> range:
+    """Return the numbers of a range, both ends included."""
+    if step == 0:
+        raise InvalidValue(
+            f"{name}={piece} goes nowhere: the third number is the step. Put quotes around it if "
+            "it is a text"
+        )
+    found = range(first, last + (1 if step > 0 else -1), step)
+    if not found:
+        way = "up" if step > 0 else "down"
+        right = ":".join(map(str, (last, first) if step == 1 else (last, first, step)))
+        raise InvalidValue(f"{name}={piece} has no numbers: a range goes {way}, as in {right}")
+    return found
 
 
 def _value(name: str, text: str) -> Any:

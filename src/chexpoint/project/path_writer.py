@@ -41,7 +41,7 @@ class PathWriter:
         self._project = project
         self._task = task
         self._name = task.name
-        self._session = f"{time.time_ns():x}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.session = f"{time.time_ns():x}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._path: list[PathCell] = []
         self._version: int | None = None
         self._strict = ""
@@ -53,10 +53,26 @@ class PathWriter:
         self._version = self._project.branch(
             self._name,
             self._path,
-            session=self._session,
+            session=self.session,
             origin=self._task.place,
             parameters=chosen,
         )
+
+    @property
+    def path(self) -> tuple[PathCell, ...]:
+        """The cells so far."""
+        return tuple(self._path)
+
+    def go_on_from(self, path: Sequence[PathCell], strict: str) -> None:
+        """Begin the version with cells that another one has run.
+
+        Parameters
+        ----------
+        strict
+            The strict lineage of the last of them.
+        """
+        self._path, self._strict = list(path), strict
+        self.begin()
 
     def number(self) -> int | None:
         """Return the number of the version among those of its name; None if it has no cell."""
@@ -151,7 +167,7 @@ class PathWriter:
             outputs=tuple(outputs),
             cell_id=cell.cell_id,
         )
-        execution = self._project.record(record, session=self._session, version=self._version)
+        execution = self._project.record(record, session=self.session, version=self._version)
         self._strict = lineage.strict
         self._path.append(PathCell.recorded(record, execution))
         keep_files(self._project, lineage, self._places)

@@ -13,6 +13,8 @@ from chexpoint.model import (
     CellRecord,
     Digest,
     ExecutionTree,
+    ImageName,
+    KnownImage,
     NodeId,
     Output,
     PathCell,
@@ -23,6 +25,7 @@ from chexpoint.project import history, search
 from chexpoint.project.catalog import Catalog
 from chexpoint.project.contents import Contents
 from chexpoint.project.held import HeldCheckpoint, held_nodes, replace_held
+from chexpoint.project.images import add_image, drop_image, known_images
 from chexpoint.project.names import check_version_name
 from chexpoint.project.outputs import KeptOutputs
 from chexpoint.project.recording import Writer
@@ -30,10 +33,16 @@ from chexpoint.project.trouble import explained
 from chexpoint.project.way import Ways
 
 FOLDER = ".chex"
+LOOP_FOLDER = "loops"
+"""In it: what is recorded of loops."""
 CATALOG = "catalog.sqlite"
 SHORT = search.SHORT
 
 Parameters = tuple[tuple[str, str], ...]
+
+
+# How long after the end of a cell its record may be written.
+_LATE_S = 10.0
 
 
 class Project:
@@ -87,6 +96,17 @@ class Project:
         self._catalog.close()
 
     # ------------------------------------------------------------ recording
+
+    def prepare(self) -> None:
+        """Make the catalog, if it is not there.
+
+        Raises
+        ------
+        CatalogError
+            If nothing can be recorded here.
+        """
+        with self._catalog.writing():
+            pass
 
     def new_version(
         self, name: str, *, session: str, origin: str = "", parameters: Parameters = ()
@@ -175,6 +195,40 @@ class Project:
         if held or self._catalog.exists():
             with self._catalog.writing() as connection:
                 replace_held(connection, session, held, self._clock())
+
+    # ------------------------------------------------------------ images
+
+    @property
+    def store_folder(self) -> Path:
+        """Where states are kept on disk; it may not exist yet."""
+        return self.folder / FOLDER / "store"
+
+    @property
+    def loop_folder(self) -> Path:
+        """Where the runs of loops are recorded."""
+        return self.path.parent / LOOP_FOLDER
+
+    def add_image(self, image: KnownImage) -> None:
+        """Note that there is an image of a recorded state in the store."""
+        with self._catalog.writing() as connection:
+            add_image(connection, image, self._clock())
+
+    def drop_image(self, name: ImageName) -> None:
+        """Note that an image is of no use any more."""
+        if self._catalog.exists():
+            with self._catalog.writing() as connection:
+                drop_image(connection, name)
+
+    def images(self) -> tuple[KnownImage, ...]:
+        """Return the images of recorded states, oldest first; some may be gone from the store."""
+        if not self._catalog.exists():
+            return ()
+        with self._catalog.reading() as connection:
+            return known_images(connection)
+
+    def image_nodes(self) -> dict[str, NodeId]:
+        """Return which node each image is a state of."""
+        return {image.name: image.node for image in self.images()}
 
     # ------------------------------------------------------------ versions and the tree
 
@@ -334,6 +388,26 @@ class Project:
             return (node,)
         with self._catalog.reading() as connection:
             return search.lineages_to(connection, node)
+
+    def executions(self, node: NodeId) -> tuple[tuple[str, int, float, float], ...]:
+        """Return the runs of a node, newest first: session, execution count, first and last moment.
+
+        Counts begin again when a kernel goes back: only the time tells such runs apart.
+        """
+        if not self._catalog.exists():
+            return ()
+        with self._catalog.reading() as connection:
+            rows = connection.execute(
+                "SELECT session, execution_count, time - seconds, time, coalesce("
+                "(SELECT max(other.time) FROM execution AS other WHERE other.session = this.session"
+                " AND other.execution_count = this.execution_count AND other.id < this.id), 0)"
+                " FROM execution AS this WHERE node = ? ORDER BY id DESC",
+                (node,),
+            )
+            return tuple(
+                (str(session), int(count), max(float(began) - _LATE_S, float(before)), float(ended))
+                for session, count, began, ended, before in rows
+            )
 
     # ------------------------------------------------------------ files and checkpoints
 

@@ -69,7 +69,7 @@ class Reuse:
                 continue
             if code is not None and code != lineage.code:
                 continue  # something of the user's turned its text into other code
-            why = self._objection(path, lineage, outputs)
+            why = self.objection(path, lineage, outputs)
             if not why:
                 return Verdict(found=Found(cell, lineage, outputs))
             reasons.append(why)
@@ -99,7 +99,7 @@ class Reuse:
                 found.append((cell, plain))
         return found
 
-    def _objection(
+    def objection(
         self, path: Sequence[CellLineage], lineage: CellLineage, outputs: Sequence[Output]
     ) -> str:
         """Return why the results of a run cannot stand for the cell now."""

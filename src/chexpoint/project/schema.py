@@ -161,6 +161,18 @@ MIGRATIONS: tuple[tuple[Step, ...], ...] = (
             LEFT JOIN source ON source.id = step.source
         """,
     ),
+    (
+        # States in the store; rows of images that are gone there do no harm.
+        """CREATE TABLE image (
+            name TEXT NOT NULL PRIMARY KEY,
+            node TEXT NOT NULL,
+            taint TEXT NOT NULL,
+            needs INTEGER NOT NULL,
+            keep TEXT NOT NULL,
+            state_bytes INTEGER NOT NULL,
+            time REAL NOT NULL
+        ) WITHOUT ROWID""",
+    ),
 )
 """The n-th entry leads from schema n to schema n + 1; entries are never changed, only added."""
 

@@ -136,7 +136,7 @@ class ScriptMode:
         shell.builtin_trap.auto_builtins.clear()
         shell.builtin_trap._orig_builtins.pop("get_ipython", None)
         shell.autoawait = False
-        shell.ast_transformers = []
+        shell.ast_transformers = [each for each in shell.ast_transformers if _is_own(each)]
         # It would put each cell into the user's names.
         shell.history_manager.store_inputs = lambda *_, **__: None
         # It would read the script to show its lines.
@@ -292,6 +292,11 @@ def _end_copy(pid: int, status: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def _is_own(transformer: object) -> bool:
+    """Return whether it is ours that looks at the cells, and not the user's profile."""
+    return type(transformer).__module__.startswith("chexpoint.")
 
 
 def _is_string(statement: ast.stmt) -> bool:

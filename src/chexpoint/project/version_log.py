@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from chexpoint.lineage import Step
 from chexpoint.model import CellRecord, PathCell
-from chexpoint.project.project import Project
+from chexpoint.project.project import Parameters, Project
 
 # Outputs that wait to be written, in memory, must not fill it.
 _MOST_WAITING = 1000
@@ -25,6 +25,8 @@ class _Version:
     """Its last cell; or where it begins, if it has none."""
     ident: int | None = None
     """None while there is no cell in it."""
+    origin: str = ""
+    parameters: Parameters = ()
 
 
 class VersionLog:
@@ -56,9 +58,12 @@ class VersionLog:
     def cells(self) -> int:
         return self._current.head.number if self._current is not None else 0
 
-    def begin(self, name: str, place: Step) -> None:
+    def begin(
+        self, name: str, place: Step, *, origin: str = "", parameters: Parameters = ()
+    ) -> None:
         """Add what follows to a new version that begins at a place."""
-        self._versions[name] = self._current = _Version(name, place)
+        version = _Version(name, place, origin=origin or self._origin, parameters=parameters)
+        self._versions[name] = self._current = version
 
     def switch(self, name: str) -> tuple[PathCell, ...] | None:
         """Add what follows to the version of a name; return its cells so far.
@@ -124,18 +129,21 @@ class VersionLog:
         self.move(parent)
         version = self._current = self._current or _Version(self._unnamed, parent)
         if version.ident is None or not version.head.is_same_state(parent):
-            version.ident = self._new_version(version.name, parent)
+            version.ident = self._new_version(version, parent)
         self._versions[version.name] = version
         return version
 
-    def _new_version(self, name: str, place: Step) -> int:
+    def _new_version(self, version: _Version, place: Step) -> int:
         steps = place.path()[1:]
         for step in steps:
             self._write_waiting(step)
-        if not steps:
-            return self._project.new_version(name, session=self._session, origin=self._origin)
-        path = [replace(path_cell(step), taint=step.written_taint) for step in steps]
-        return self._project.branch(name, path, session=self._session, origin=self._origin)
+        return self._project.branch(
+            version.name,
+            [replace(path_cell(step), taint=step.written_taint) for step in steps],
+            session=self._session,
+            origin=version.origin or self._origin,
+            parameters=version.parameters,
+        )
 
     def _write_waiting(self, step: Step) -> None:
         cell = self._waiting.get(step)

@@ -25,6 +25,7 @@ from chexpoint.model import (
     TreeNode,
 )
 from chexpoint.plan import judge_plan, plan
+from chexpoint.replay.sharing import Reach, best_cut
 
 _FRESH = PlanStep("restore", None)
 # After so many refusals below a node, nothing below it is tried any more.
@@ -42,14 +43,27 @@ class Course:
         What was recorded.
     first
         The plan to begin with, in a fresh worker.
+    is_keeping
+        Whether checkpoints stay that the plan has no use for, as long as there is room: more may
+        come to do.
     """
 
     def __init__(
-        self, tree: ExecutionTree, first: Plan, *, budget: float, costs: StepCosts, planner: str
+        self,
+        tree: ExecutionTree,
+        first: Plan,
+        *,
+        budget: float,
+        costs: StepCosts,
+        planner: str,
+        is_keeping: bool = False,
     ) -> None:
         self.budget = budget
         self.held: dict[NodeId, Bytes] = {}
         """The checkpoints, and the memory that each may take."""
+        self._is_keeping = is_keeping
+        self._spare: dict[NodeId, None] = {}
+        """Those of them that the plan has no use for; the oldest first."""
         self.at: NodeId | None = None
         """Where the worker is; None is the fresh interpreter."""
         self.plans = 1
@@ -87,19 +101,68 @@ class Course:
                     return None
                 continue
             step = self._steps[0]
-            if step.action == "checkpoint" and not self._fits(step.node):
+            if step.action == "checkpoint" and step.node in self.held:
+                self._steps.popleft()
+                self._spare.pop(step.node, None)
+            elif step.action == "checkpoint" and not self._fits(step.node):
+                if self._spare:
+                    return PlanStep("evict", next(iter(self._spare)))
                 self._steps.popleft()
                 self._is_stale = True
             elif step.action == "evict" and step.node not in self.held:
                 self._steps.popleft()
+            elif self._is_keeping and step.action == "evict" and step.node is not None:
+                self._steps.popleft()
+                self._spare[step.node] = None
+            elif self._is_keeping and step.action == "take" and step.node is not None:
+                self._steps[0] = PlanStep("restore", step.node)
+                self._spare[step.node] = None
             else:
                 return step
         # Whatever is held now is of no use to anybody.
-        return PlanStep("evict", next(iter(self.held))) if self.held else None
+        is_done_with = self.held and not self._is_keeping
+        return PlanStep("evict", next(iter(self.held))) if is_done_with else None
 
     def remaining(self) -> tuple[int, Seconds]:
         """Return how many cells are to be computed, and how long that will take."""
         return self._cells_left, self._seconds_left * self._pace()
+
+    # ------------------------------------------------------------ sharing with others
+
+    def give_away(self, reach: Reach) -> frozenset[NodeId]:
+        """Leave the last leaves of the plan to somebody, if all are done earlier then.
+
+        What the worker is at stays with it, so that nothing is computed in vain.
+        """
+        cut = best_cut(self._tree, list(self._steps), self._leaves, reach, self._pace())
+        if cut is None:
+            return frozenset()
+        self._steps = deque(list(self._steps)[: cut.steps])
+        self._leaves -= cut.leaves
+        self._count_left()
+        return cut.leaves
+
+    def received(self, node: NodeId) -> None:
+        """Say that a state is held now that somebody else has computed."""
+        self.held[node] = self._node(node).size
+        self.adrift()
+
+    def leaves_below(self, node: NodeId) -> int:
+        """Return how many leaves are still to be computed from a state."""
+        return sum(self._is_below(leaf, node) for leaf in self._leaves)
+
+    def cost(self, node: NodeId) -> Seconds:
+        """Return what computing a cell takes, as far as it is known."""
+        return self._node(node, self._pace()).cost
+
+    def size(self, node: NodeId) -> Bytes:
+        """Return the memory of a state, as far as it is known."""
+        return self._node(node).size
+
+    def take_in(self, leaves: Iterable[NodeId]) -> None:
+        """Compute more leaves."""
+        self._leaves.update(leaves)
+        self._is_stale = True
 
     # ------------------------------------------------------------ what came of a step
 
@@ -111,6 +174,7 @@ class Course:
             self.at, self._is_adrift, self._is_fresh = node, False, node is None
         if step.action in {"evict", "take"} and node is not None:
             self.held.pop(node, None)
+            self._spare.pop(node, None)
         if step.action == "checkpoint" and node is not None:
             self.held[node] = self._node(node).size
 
@@ -145,6 +209,7 @@ class Course:
     def lost(self, nodes: Iterable[NodeId]) -> None:
         """Say that checkpoints are gone."""
         for node in nodes:
+            self._spare.pop(node, None)
             if self.held.pop(node, None) is not None:
                 self._is_stale = True
 
@@ -176,6 +241,8 @@ class Course:
         nodes = (self._node(node, pace) for node in self._tree.nodes)
         tree = ExecutionTree(nodes, self._tree.versions)
         useless = [node for node in self.held if not self._is_useful(node)]
+        if self._is_keeping:
+            self._spare = dict.fromkeys(useless)
         held = tuple(HeldState(node=node) for node in self.held if node not in useless)
         leaves = sorted(self._leaves)
         made = plan(
@@ -190,12 +257,15 @@ class Course:
         self.plans += 1
         self._is_stale = False
         is_elsewhere = not self._is_fresh and _begins_fresh(made)
-        evictions = (PlanStep("evict", node) for node in useless)
+        evictions = (PlanStep("evict", node) for node in useless if node not in self._spare)
         self._follow([*evictions, *([_FRESH] if is_elsewhere else []), *made.steps])
         return bool(made.versions)
 
     def _follow(self, steps: Iterable[PlanStep]) -> None:
         self._steps = deque(steps)
+        self._count_left()
+
+    def _count_left(self) -> None:
         nodes = [step.node for step in self._steps if step.action == "compute" and step.node]
         self._cells_left = len(nodes)
         self._seconds_left = math.fsum(self._tree.nodes[node].cost for node in nodes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from chexpoint.compare import Tolerance
-from chexpoint.engine import Engine, body_of
+from chexpoint.engine import Engine, Guest, body_of
 from chexpoint.errors import (
     EngineClosed,
     EngineError,
@@ -44,9 +44,10 @@ from chexpoint.replay.scratch import FolderState, Scratch
 # A cell that ends its process is given so many chances: it may not have been its fault.
 _MOST_ATTEMPTS = 2
 _OWN_MAGIC = re.compile(r"^([ \t]*)%chex_\w+[^\n]*$", re.MULTILINE)
+_LOOKS = re.compile(r"\s*%%chex_hindsight\b")
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where an engine is: after how many cells, and at which node of its own."""
 
     number: int
@@ -84,6 +85,8 @@ class Lane:
         An empty folder.
     seconds_left
         Returns how much time there is for what follows; None is no limit.
+    guest
+        Given, the engine is a guest here; see `Engine`.
     """
 
     def __init__(  # noqa: PLR0913
@@ -98,6 +101,7 @@ class Lane:
         tolerance: Tolerance,
         seconds_left: Callable[[], Seconds | None],
         watcher: Watcher,
+        guest: Guest | None = None,
     ) -> None:
         self.number = number
         self.is_interrupted = False
@@ -107,6 +111,7 @@ class Lane:
         self._timeout_s = timeout_s
         self._seconds_left = seconds_left
         self._watcher = watcher
+        self._guest = guest
         self._scratch = Scratch(base)
         folders = (*tolerance.folders, recording.folder, str(self._scratch.folder))
         self._checker = Checker(files, replace(tolerance, folders=folders))
@@ -114,10 +119,12 @@ class Lane:
         self._folders: dict[NodeId | None, FolderState] = {None: self._scratch.state()}
         self._checkpoints: dict[NodeId, CheckpointId] = {}
         self._effects: dict[NodeId, frozenset[str]] = {}
-        self._places: dict[NodeId | None, _Place] = {None: _Place(0, None)}
+        self._places: dict[NodeId | None, Place] = {None: Place(0, None)}
         """What the engine itself calls each node."""
         self._attempts: dict[NodeId, int] = {}
         self._engine: Engine | None = None
+        self._wants_image = False
+        """Whether the checkpoint that is taken next is also written as an image."""
 
     def start(self) -> None:
         """Start the engine.
@@ -128,7 +135,10 @@ class Lane:
             If that fails.
         """
         self._engine = Engine(
-            cwd=self._scratch.folder, budget_bytes=self._budget_bytes, auto="never"
+            cwd=self._scratch.folder,
+            budget_bytes=self._budget_bytes,
+            auto="never",
+            guest=self._guest,
         )
 
     def interrupt(self) -> None:
@@ -138,6 +148,13 @@ class Lane:
         if engine is not None:
             with contextlib.suppress(EngineClosed):
                 engine.interrupt()
+
+    def kill(self) -> None:
+        """End the engine although a cell does not listen; may be called by another thread."""
+        self.is_interrupted = True
+        engine = self._engine
+        if engine is not None:
+            engine.stop()
 
     def close(self) -> None:
         """End the engine, at once: its states have nothing left to say."""
@@ -175,7 +192,7 @@ class Lane:
 
     def _checkpoint(self, course: Course, node: NodeId) -> None:
         try:
-            taken = self._running().checkpoint()
+            taken = self._running().checkpoint(image=self._wants_image)
         except ForkRefused as error:
             self._watcher.note(f"{self._title(node)}: {error}")
             course.not_held(node)
@@ -234,7 +251,7 @@ class Lane:
         why = str(error).split(". ")[0]
         is_stuck = isinstance(error, EngineTimeout)
         if step.node is not None and (is_stuck or self._is_hopeless(step.node)):
-            self._fail(course, step.node, why)
+            self._lose(course, step.node, why, is_stuck=is_stuck)
         else:
             self._watcher.note(f"a worker is lost, and what it had is computed again: {why}")
         course.adrift()
@@ -257,13 +274,13 @@ class Lane:
         if SKIP_TAG in cell.tags:
             self._skip(course, cell)
             return
-        missing = missing_file(cell.lineage, self._files)
-        if missing is not None:
-            self._fail(course, node, f"{missing}, which it reads, is gone")
-            return
         parent = course.at
         written = self._written(parent)
         try:
+            missing = missing_file(cell.lineage, self._files)
+            if missing is not None:
+                self._fail(course, node, f"{missing}, which it reads, is gone")
+                return
             make_ready(cell.lineage, self._recording, self._files, self._scratch, written)
         except OSError as error:
             self._fail(course, node, f"what it reads cannot be put in its place: {error}")
@@ -343,6 +360,11 @@ class Lane:
         self._watcher.computed(self, ReplayedCell(node=node, status="failed", reasons=(reason,)))
         self._give_up(course, node)
 
+    def _lose(self, course: Course, node: NodeId, why: str, *, is_stuck: bool) -> None:
+        """Give up a cell that has ended its engine each time, or that does not end itself."""
+        del is_stuck
+        self._fail(course, node, why)
+
     def _give_up(self, course: Course, node: NodeId) -> None:
         course.gave_up(node)
         self._watcher.gave_up(self, node, f"{self._title(node)} failed")
@@ -381,8 +403,9 @@ class Lane:
 
 def _source(source: str) -> str:
     """Return what is run of a cell: without magics of ours, which talk of another engine."""
-    return _OWN_MAGIC.sub(r"\1pass", body_of(source))
+    body = body_of(source)
+    return "pass" if _LOOKS.match(body) else _OWN_MAGIC.sub(r"\1pass", body)
 
 
-def _place(lineage: CellLineage) -> _Place:
-    return _Place(lineage.number, lineage.node)
+def _place(lineage: CellLineage) -> Place:
+    return Place(lineage.number, lineage.node)

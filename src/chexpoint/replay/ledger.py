@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from chexpoint.model import (
     REPLAY_STATUSES,
@@ -20,19 +20,31 @@ from chexpoint.model import (
     Recording,
     Replay,
     ReplayedCell,
+    ReplayHost,
     ReplayProgress,
     ReplayStatus,
     Seconds,
     TreeNode,
     Version,
 )
-from chexpoint.replay.course import Course
 from chexpoint.replay.replay_log import ReplayLog
 
-if TYPE_CHECKING:
-    from chexpoint.replay.lane import Lane
-
 _MOST_NOTES = 50
+
+
+class Reporter(Protocol):
+    """Who reports: a lane, here or elsewhere."""
+
+    @property
+    def number(self) -> int:
+        """What tells it from others."""
+
+
+class Remaining(Protocol):
+    """Somebody's work."""
+
+    def remaining(self) -> tuple[int, Seconds]:
+        """Return how many cells are to be computed, and how long that will take."""
 
 
 class Ledger:
@@ -55,11 +67,12 @@ class Ledger:
         watch: Callable[[ReplayProgress], None] | None,
     ) -> None:
         self.cells: dict[NodeId, ReplayedCell] = dict(done)
-        self.courses: dict[int, Course] = {}
+        self.courses: dict[int, Remaining] = {}
         """What each worker still has to do."""
         self._recording = recording
         self._tree = recording.tree
-        self._budget = budget
+        self.budget = budget
+        """What checkpoints may hold together."""
         self._log = log
         self._watch = watch
         self._lock = threading.RLock()
@@ -83,7 +96,7 @@ class Ledger:
 
     # ------------------------------------------------------------ what lanes report
 
-    def begins(self, lane: Lane, node: NodeId) -> None:
+    def begins(self, lane: Reporter, node: NodeId) -> None:
         """Note which version a lane is at."""
         with self._lock:
             current = self._current.get(lane.number)
@@ -93,7 +106,7 @@ class Ledger:
                 if waiting or through:
                     self._current[lane.number] = (waiting or list(through))[0]
 
-    def computed(self, lane: Lane, cell: ReplayedCell) -> None:
+    def computed(self, lane: Reporter, cell: ReplayedCell) -> None:
         """Take note of a cell that was computed, or failed."""
         with self._lock:
             self._computed += cell.computed
@@ -102,6 +115,7 @@ class Ledger:
             self._tell(
                 "cell",
                 worker=lane.number,
+                host=cell.host,
                 version="" if version is None else self._tree.labels[version],
                 cell=self._cells_done(version, cell.node),
                 cells=0 if version is None else len(version.path),
@@ -110,12 +124,12 @@ class Ledger:
             )
             self._close_versions(cell.node)
 
-    def gave_up(self, lane: Lane, node: NodeId, reason: str) -> None:
+    def gave_up(self, lane: Reporter, node: NodeId, reason: str) -> None:
         """Take note that nothing below a node can be computed."""
         del lane
         self._skip_below(node, reason)
 
-    def held(self, lane: Lane, size_bytes: Bytes) -> None:
+    def held(self, lane: Reporter, size_bytes: Bytes) -> None:
         """Take note of what checkpoints hold."""
         with self._lock:
             self._held[lane.number] = size_bytes
@@ -184,6 +198,7 @@ class Ledger:
         workers: int,
         planned_seconds: Seconds,
         is_interrupted: bool,
+        hosts: tuple[ReplayHost, ...] = (),
     ) -> Replay:
         """Return what came of everything."""
         return Replay(
@@ -194,9 +209,10 @@ class Ledger:
             overhead_seconds=self._overhead,
             computed_cells=self._computed,
             peak_checkpoint_bytes=max((each.held_bytes for each in self._memory), default=0),
-            budget_bytes=self._budget,
+            budget_bytes=self.budget,
             planner=planner,
             workers=workers,
+            hosts=hosts,
             memory=tuple(self._memory),
             left_out=() if is_interrupted else self.left_out(),
             notes=tuple(self._notes),
@@ -299,7 +315,7 @@ class Ledger:
                 seconds=self._seconds(),
                 seconds_left=max((seconds for _, seconds in left), default=None),
                 held_bytes=sum(self._held.values()),
-                budget_bytes=self._budget if math.isfinite(self._budget) else 0,
+                budget_bytes=self.budget if math.isfinite(self.budget) else 0,
                 **facts,  # type: ignore[arg-type]
             )
         )

@@ -26,6 +26,7 @@ from chexpoint.model import (
     Recording,
     Replay,
     ReplayedCell,
+    ReplayHost,
     ReplayProgress,
     Schedule,
     Seconds,
@@ -147,19 +148,34 @@ class Replayer:
         base = Path(tempfile.mkdtemp(prefix="chex-replay-", dir=self._scratch))
         try:
             planned = self._replay(ledger, base)
+        except BaseException:
+            self._log.end(is_complete=False)
+            raise
         finally:
-            for lane in self._lanes:
-                lane.close()
+            self._end()
             shutil.rmtree(base, ignore_errors=True)
         ledger.end(is_interrupted=self._is_interrupted)
         self._log.end(is_complete=not self._is_interrupted and not ledger.left_out())
         return ledger.result(
             started=started,
             planner=self._planner,
-            workers=max(1, len(self._lanes)),
+            workers=self._engines(),
             planned_seconds=planned,
             is_interrupted=self._is_interrupted,
+            hosts=self._hosts(),
         )
+
+    def _end(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+
+    def _engines(self) -> int:
+        """Return how many engines had something to do."""
+        return max(1, len(self._lanes))
+
+    def _hosts(self) -> tuple[ReplayHost, ...]:
+        """Return the machines that computed, if not this one alone did."""
+        return ()
 
     # ------------------------------------------------------------ what there is to do
 

@@ -141,6 +141,8 @@ def _facts(replay: Replay, entry: Entry) -> str:
         again = f", {cell.computed} times" if cell.computed > 1 else ""
         facts.append(f"replayed {format_seconds(cell.seconds)}{again}")
         facts.append(f"state of {format_size(cell.size_bytes)}")
+    if cell.host:
+        facts.append(f"on host {printable(cell.host)}")
     facts.append(f"node {printable(entry.node[:LONG])}")
     if tags := replay.recording.cells[entry.node].tags:
         facts.append(f"tagged {listed(sorted(map(printable, tags)), 60)}")

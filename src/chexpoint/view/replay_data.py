@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from chexpoint.model import NodeId, Replay
+from chexpoint.model import NodeId, Replay, to_json
 from chexpoint.view.replay_facts import VersionResult, saved_cells, version_results
 
 
@@ -31,6 +31,7 @@ def replay_json(replay: Replay) -> dict[str, Any]:
         "budget": _number(replay.budget_bytes),
         "planner": replay.planner,
         "workers": replay.workers,
+        "hosts": [to_json(host) for host in replay.hosts],
         "left_out": list(replay.left_out),
         "notes": list(replay.notes),
         "versions": [_version(replay, result) for result in version_results(replay)],
@@ -57,6 +58,7 @@ def _cell(replay: Replay, place: int, node: NodeId) -> dict[str, Any]:
         "status": cell.status if cell else None,
         "excused": cell.is_excused if cell else False,
         "seconds": _number(cell.seconds) if cell else None,
+        "host": cell.host if cell else "",
         "computed": cell.computed if cell else 0,
         "reasons": list(cell.reasons) if cell else [],
     }

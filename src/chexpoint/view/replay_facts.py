@@ -180,6 +180,16 @@ def work(replay: Replay) -> str:
     return f"computed {cells}{more}: {seconds}{longer}"
 
 
+def hosts_line(replay: Replay) -> str:
+    """Return which machines of a cluster have computed how much."""
+    each = (
+        f"{printable(host.name)} {count(host.computed_cells, 'cell')}"
+        f"{' (lost)' if host.is_lost else ''}"
+        for host in replay.hosts
+    )
+    return f"computed on {count(len(replay.hosts), 'host')}: {', '.join(each)}"
+
+
 def head_line(source: str) -> str:
     """Return the first line of a source that does something: marks and comments say little."""
     lines = source[:2000].split("\n")

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from chexpoint.model import Replay, format_seconds, format_size
 from chexpoint.view.plan_lines import budget_text
-from chexpoint.view.replay_facts import LOOKS, VersionResult, tally, verdict, version_results, work
+from chexpoint.view.replay_facts import (
+    LOOKS,
+    VersionResult,
+    hosts_line,
+    tally,
+    verdict,
+    version_results,
+    work,
+)
 from chexpoint.view.text import aligned, clipped, count, listed, printable
 
 MOST_VERSIONS = 40
@@ -80,6 +88,8 @@ def _totals(replay: Replay, results: Sequence[VersionResult]) -> Iterator[str]:
     yield work(replay)
     peak, budget = format_size(replay.peak_checkpoint_bytes), budget_text(replay.budget_bytes)
     yield f"checkpoints held {peak} at most; the budget is {budget}"
+    if replay.hosts:
+        yield hosts_line(replay)
     if replay.is_interrupted:
         yield "the replay was interrupted; --resume goes on where it ended"
     # Last, since that is what one sees first.

@@ -12,6 +12,7 @@ from chexpoint.view.replay_charts import bar_html, memory_svg, overhead_line, ti
 from chexpoint.view.replay_facts import (
     LOOKS,
     VersionResult,
+    hosts_line,
     reached_cells,
     saved_cells,
     tally,
@@ -105,11 +106,12 @@ def _cards(replay: Replay) -> str:
         f"{bar_html(replay.peak_checkpoint_bytes, replay.budget_bytes) if has_budget else ''}"
         f"<p>{f'the budget is {budget}' if has_budget else 'there was no budget'}</p>"
     )
+    where = f"<p>{xml(hosts_line(replay))}</p>" if replay.hosts else ""
     return (
         '<div class="cards">'
         f'<section class="card" aria-labelledby="cells-card"><h2 id="cells-card">Cells</h2>{cells}'
         '</section><section class="card" aria-labelledby="time-card"><h2 id="time-card">Time</h2>'
-        f"{time_bars(replay)}<p>{overhead_line(replay)}</p></section>"
+        f"{time_bars(replay)}<p>{overhead_line(replay)}</p>{where}</section>"
         '<section class="card" aria-labelledby="memory-card"><h2 id="memory-card">Memory</h2>'
         f"{memory}</section></div>"
     )

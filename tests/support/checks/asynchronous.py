@@ -52,7 +52,9 @@ def check_one_loop_for_all_cells(kernel: Kernel) -> None:
     kernel.run("task = asyncio.create_task(waits())")
     assert kernel.run("print(task.done(), loop is asyncio.get_running_loop())") == "False True\n"
     assert kernel.run("event.set()\nprint(await task)") == "woken\n"
-    refused = kernel.execute("asyncio.run(waits())")
+    # Kept and closed: Python warns of it otherwise, whenever it is collected.
+    refused = kernel.execute("unused = waits()\nasyncio.run(unused)")
+    kernel.run("unused.close()")
     assert refused.content["ename"] == "RuntimeError"
 
 

@@ -34,7 +34,7 @@ class FakeMachine:
     forbidden: frozenset[str] = frozenset()
     openmp: dict[str, bool] = field(default_factory=dict)
     libraries: frozenset[str] = frozenset()
-    modules: frozenset[str] = frozenset({"debugpy"})
+    modules: frozenset[str] = frozenset({"debugpy", "numba"})
     nproc: int | None = None
     spec: str | None = "/prefix/share/jupyter/kernels/chex"
     fork_exit_code: int = 0
@@ -252,11 +252,20 @@ def test_audit(machine: FakeMachine, state: str, words: str) -> None:
 
 @pytest.mark.parametrize(
     ("libraries", "modules", "state"),
-    [(set(), set(), "off"), ({"libcuda.so.1"}, set(), "limited")],
+    [
+        (set(), set(), "off"),
+        ({"libcuda.so.1"}, set(), "limited"),
+        ({"libcuda.so.1"}, {"cupy"}, "ok"),
+    ],
 )
 def test_gpu(libraries: set[str], modules: set[str], state: str) -> None:
     machine = FakeMachine(libraries=frozenset(libraries), modules=frozenset(modules))
     assert found(machine, "GPU").state == state
+
+
+def test_de_duplication_works_without_numba_but_more_slowly() -> None:
+    capability = found(FakeMachine(modules=frozenset()), "de-duplication")
+    assert (capability.state, capability.advice) == ("limited", "pip install 'chexpoint[jit]'")
 
 
 def test_missing_kernel_spec_says_how_to_install_it() -> None:

@@ -20,6 +20,7 @@ from chexpoint.errors import InvalidValue
 from chexpoint.model import Plan, PlanStep
 from chexpoint.plan import PLANNERS, check_plan, sample_tree
 from chexpoint.project import Project
+from chexpoint.view import PLAN_START
 from tests.unit.view.worlds import recorded
 
 SMALL = {
@@ -216,6 +217,31 @@ def test_engines_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert printed(capsys, *words).startswith("2 engines: 2 versions in 12.0 s")
 
 
+def test_a_cluster_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--tree", tree_file(tmp_path), "--simulate", "--start-cost", "2", "--cell-cost", "0")
+    alone = printed_json(capsys, *words, "--checkpoint-cost", "0", "--restore-cost", "0")
+    # Starting, telling the host, and computing each cell once.
+    assert alone["makespan"] == pytest.approx(2 + 0.02 + 13)
+    found = printed_json(capsys, *words, "--workers", "2")
+    assert found["makespan"] == found["lower_bound"] == pytest.approx(2 + 0.02 + 12)
+    assert [run["cells"] for run in found["runs"]] == [2, 2]
+    assert sorted(step[1] for run in found["runs"] for step in run["steps"] if step[1]) == [1, 2]
+    assert found["bytes_moved"] == 0
+    assert printed(capsys, *words, "--workers", "2").startswith("2 hosts: 2 versions in 14.0 s")
+
+
+def test_a_simulation_is_drawn_and_may_be_json_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--sample", "an", "--simulate", "--workers", "3", "--lose", "1")
+    assert printed(capsys, *words, "--svg", "hosts.svg") == "drew hosts.svg\n"
+    (tmp_path / "hosts.svg").write_text(PLAN_START)
+    assert printed_json(capsys, *words, "--svg", "hosts.svg")["hosts"] == 3
+    ElementTree.parse(tmp_path / "hosts.svg")  # noqa: S314 - our own file
+    ElementTree.fromstring(printed(capsys, *words, "--svg"))  # noqa: S314 - our own text
+
+
 def test_as_many_versions_as_there_is_time_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,6 +342,19 @@ def test_a_file_that_cannot_be_read_is_one_line(
         (("--compare", "--workers", "2"), "leave out --workers"),
         (("--compare", "--within", "2h"), "leave out --within"),
         (("--compare", "--steps"), "leave out --steps"),
+        (("--bandwidth", "1GB/s"), "give --simulate as well"),
+        (("--cell-cost", "0"), "give --simulate as well"),
+        (("--simulate", "--bandwidth", "fast"), "'fast' is not a bandwidth. Write for example"),
+        (("--simulate", "--bandwidth", "0"), "'0' is not a bandwidth"),
+        (("--simulate", "--workers", "2", "--lose", "2"), "one has to be left"),
+        (("--simulate", "--lose", "-1"), "not a whole number >= 0"),
+        (("--simulate", "--within", "2h"), "--within does not go together with --simulate"),
+        (("--simulate", "--compare"), "--compare does not go together with --simulate"),
+        (("--simulate", "--memory-per-host", "much"), "'much' is not a budget"),
+        (
+            ("--simulate", "--memory-per-host", "1G", "--budget", "1G"),
+            "--budget does not go together with --memory-per-host",
+        ),
         (("--svg", "--json"), "--svg and --json cannot both go to standard output"),
         (("--svg", "plan.png"), "does not end in .svg"),
         (("nowhere",), "no version 'nowhere'"),

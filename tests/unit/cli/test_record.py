@@ -113,6 +113,8 @@ def test_a_wrong_command_line_is_told_in_one_line(
         (["a.py", "b.py", "--name", "x"], "one by one"),
         (["a.py", "--name", "x/y"], "cannot be in the name"),
         (["a.py", "--project", "nowhere"], "no folder nowhere"),
+        (["a.py", "-p", "x=1,2", "--fresh", "--reuse"], "choose one"),
+        (["a.py", "-p", "x=1:100", "-p", "y=1:101"], "10100 versions: at most 10000"),
         (["a.ipynb", "--", "x"], "takes no arguments"),
     ],
 )
@@ -252,6 +254,7 @@ def test_json_tells_everything(tmp_path: Path) -> None:
         "seconds": 0.5,
         "status": "error",
         "error": "ZeroDivisionError: division by zero",
+        "reused": False,
     }
     assert told["cells"] == 2
     assert math.isfinite(told["seconds"])

@@ -473,7 +473,7 @@ ODD: list[Any] = [
 def test_odd_outputs_are_compared_like_any(number: int) -> None:
     odd = ODD[number]
     assert compare([odd], [odd]).status == "same"
-    for other in [*ODD, out("x"), show({"image/png": "AAAA"})]:
+    for other in [*ODD[number:], out("x"), show({"image/png": "AAAA"})]:
         status = compare([odd], [other]).status
         assert compare([other], [odd]).status == status
     sentences = whats(compare([odd, *ODD], [*ODD, odd]))

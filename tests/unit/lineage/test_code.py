@@ -142,6 +142,12 @@ def test_strange_cells_have_a_hash_of_their_own(source: str) -> None:
     assert found not in {hash_of(""), hash_of(source + "\ny = 1")}
 
 
+def test_a_cell_that_only_looks_at_the_past_is_nothing() -> None:
+    body = "for epoch in range(3):\n    print(epoch)\n"
+    assert hash_of(f"%%chex_hindsight baseline --epochs 1:2\n{body}") == hash_of("")
+    assert hash_of(f"%%chex_hindsight --into table\n{body}") != hash_of("")
+
+
 def test_a_cell_is_not_its_own_text_in_a_magic() -> None:
     hashes = [hash_of(f"{magic}ls(") for magic in ("", "%%time\n", "%%bash\n", "%%script bash\n")]
     assert len(set(hashes)) == 4

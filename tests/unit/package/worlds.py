@@ -15,6 +15,7 @@ import xxhash
 from chexpoint.model import (
     CellAudit,
     CellLineage,
+    CellVariables,
     Effect,
     EnvironmentInfo,
     Event,
@@ -26,6 +27,7 @@ from chexpoint.model import (
     RecordedCell,
     Recording,
     TreeNode,
+    VariableGroup,
     Version,
 )
 from chexpoint.package import Needs, write_package
@@ -251,6 +253,14 @@ def with_events(recording: Recording) -> Recording:
     node, first = next(iter(recording.cells.items()))
     audit = replace(first.lineage.audit, events=(Event("0", "read", "./data.csv", "ab"),))
     changed = replace(first, lineage=replace(first.lineage, audit=audit))
+    return replace(recording, cells={**recording.cells, node: changed})
+
+
+def with_variables(recording: Recording) -> Recording:
+    """Return a recording of whose first cell it is known what it did to variables."""
+    node, first = next(iter(recording.cells.items()))
+    variables = CellVariables(writes=(VariableGroup(names=("y",), kinds=("int",)),))
+    changed = replace(first, lineage=replace(first.lineage, variables=variables))
     return replace(recording, cells={**recording.cells, node: changed})
 
 

@@ -384,12 +384,12 @@ def test_pc_searches_all_that_the_persistent_root_policy_does(
     assert cost_of(plan_pc, tree, budget) <= least + 1e-9
 
 
-@given(trees(), st.sampled_from([0.0, 0.5, 4.0]))
-def test_pc_never_gets_worse_with_more_memory(tree: ExecutionTree, checkpoint: float) -> None:
+@given(trees())
+def test_pc_never_gets_worse_with_more_memory(tree: ExecutionTree) -> None:
+    """As the paper counts, without what restores take: those it does not weigh."""
     found = []
     for budget in (0, 3, 6, 9, 15, 30):
-        costs = StepCosts(checkpoint=checkpoint, restore=0.25)
-        problem, solution = solved(plan_pc, tree, budget, costs=costs)
+        problem, solution = solved(plan_pc, tree, budget, costs=StepCosts())
         found.append(problem.price(solution.moves))
     assert all(more <= less + 1e-9 for less, more in pairwise(found))
 

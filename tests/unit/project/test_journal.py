@@ -54,7 +54,7 @@ class Driver:
         return found
 
     def look(self, source: str) -> Looked:
-        self.journal.look(1, CellText(source), self.place)
+        self.journal.look(1, CellText(source), self.place, self.place)
         found = self.result()
         assert isinstance(found, Looked)
         return found
@@ -80,7 +80,7 @@ def test_everything_is_written_in_order_when_it_is_closed(tmp_path: Path) -> Non
 
 def test_without_a_cell_nothing_is_made(tmp_path: Path) -> None:
     journal = ProjectJournal(Project.at(tmp_path))
-    journal.begin("v", Step(None))
+    journal.begin("v", Step(None), {})
     journal.hold(())
     journal.close()
     assert list(tmp_path.iterdir()) == []
@@ -88,7 +88,7 @@ def test_without_a_cell_nothing_is_made(tmp_path: Path) -> None:
 
 def test_going_back_and_on_is_another_version_of_the_same_name(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.journal.begin("v", driver.root)
+    driver.journal.begin("v", driver.root, {})
     first = driver.run("a")
     driver.run("b")
     driver.place = first
@@ -99,9 +99,9 @@ def test_going_back_and_on_is_another_version_of_the_same_name(tmp_path: Path) -
 
 def test_a_version_that_begins_elsewhere_has_the_cells_that_lead_there(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.journal.begin("v", driver.root)
+    driver.journal.begin("v", driver.root, {})
     driver.run("a")
-    driver.journal.begin("w", driver.place)
+    driver.journal.begin("w", driver.place, {})
     driver.run("b")
     driver.journal.close()
     assert paths(tmp_path) == {"v": ["a"], "w": ["a", "b"]}
@@ -110,11 +110,11 @@ def test_a_version_that_begins_elsewhere_has_the_cells_that_lead_there(tmp_path:
 def test_a_version_may_begin_where_a_widget_has_changed_the_state(tmp_path: Path) -> None:
     """What the catalog has of the cell is what the cell did, not what came after it."""
     driver = Driver(tmp_path)
-    driver.journal.begin("v", driver.root)
+    driver.journal.begin("v", driver.root, {})
     driver.run("a")
     driver.look("b")  # "a" is written
     driver.place.touch()
-    driver.journal.begin("w", driver.place)
+    driver.journal.begin("w", driver.place, {})
     driver.run("b")
     driver.journal.close()
     assert driver.journal.status().problem == ""
@@ -136,7 +136,7 @@ def test_cells_that_ran_while_it_was_off_are_written_if_a_version_needs_them(
     tmp_path: Path,
 ) -> None:
     driver = Driver(tmp_path)
-    driver.journal.begin("v", driver.root)
+    driver.journal.begin("v", driver.root, {})
     driver.run("a")
     driver.journal.pause(True)
     driver.run("b")
@@ -189,7 +189,7 @@ def test_a_doubtful_cell_is_not_found_and_the_reason_is_told(tmp_path: Path) -> 
 
 def test_a_name_that_a_version_cannot_have_is_refused(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.journal.look(1, CellText("x", version="a/b"), driver.root)
+    driver.journal.look(1, CellText("x", version="a/b"), driver.root, driver.root)
     found = driver.result()
     assert isinstance(found, Looked)
     assert "cannot be in the name" in found.problem

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexpoint.replay.scratch import Scratch
@@ -59,6 +59,7 @@ changes = st.lists(
 
 
 @given(changes, changes, changes)
+@settings(deadline=None)
 def test_going_back_makes_the_folder_what_it_was(
     first: list[tuple[str, str, str]],
     second: list[tuple[str, str, str]],

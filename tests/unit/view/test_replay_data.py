@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from chexpoint.model import REPLAY_STATUSES, Replay
-from chexpoint.view import replay_json
+from chexpoint.model import REPLAY_STATUSES, Replay, ReplayHost
+from chexpoint.view import replay_json, replay_page, replay_text
 from tests.support.replays import (
     good_replay,
     hostile_replay,
@@ -39,6 +39,7 @@ def test_totals_are_those_of_the_replay() -> None:
         "budget": 128 * 2**20,
         "planner": "pc-move",
         "workers": 1,
+        "hosts": [],
         "left_out": [],
         "notes": list(replay.notes),
     }
@@ -55,6 +56,7 @@ def test_every_version_and_cell_has_its_status() -> None:
         "status": "failed",
         "excused": False,
         "seconds": 0.45,
+        "host": "",
         "computed": 1,
         "reasons": ["KeyError: 'flipper_length'", "it did not fail when it was recorded"],
     }
@@ -82,3 +84,21 @@ def test_it_is_json_and_comes_back_as_it_was(make: Callable[[], Replay]) -> None
     assert data["budget"] is None
     statuses = {cell["status"] for version in data["versions"] for cell in version["cells"]}
     assert statuses <= {*REPLAY_STATUSES, None}
+
+
+def test_hosts_of_a_cluster_are_told_with_each_cell_and_in_total() -> None:
+    replay = good_replay()
+    cells = {node: replace(cell, host="alpha") for node, cell in replay.cells.items()}
+    hosts = (
+        ReplayHost(name="alpha", engines=2, computed_cells=11),
+        ReplayHost(name="beta", engines=1, computed_cells=1, is_lost=True),
+    )
+    replay = replace(replay, cells=cells, hosts=hosts)
+    data = replay_json(replay)
+    assert data["hosts"][1] == {"name": "beta", "engines": 1, "computed_cells": 1, "is_lost": True}
+    assert {cell["host"] for version in data["versions"] for cell in version["cells"]} == {"alpha"}
+    line = "computed on 2 hosts: alpha 11 cells, beta 1 cell (lost)"
+    assert line in replay_text(replay)
+    page = replay_page(replay)
+    assert line in page
+    assert "on host alpha" in page

@@ -1,0 +1,321 @@
+"""The part of `EngineState` that keeps states on disk, as images.
+
+An image is written by a copy of a checkpoint, so nobody waits for it; one at a time.  Where the
+process cannot be forked, the worker writes it itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chexpoint.engine import events as ev
+from chexpoint.engine.beyond import beyond_hazards
+from chexpoint.engine.gallery import Gallery, Picture, picture_of
+from chexpoint.engine.keeper import Keeper
+from chexpoint.engine.policy import worth_imaging
+from chexpoint.engine.situation import Idle, Imaging
+from chexpoint.lineage import Step
+from chexpoint.model import (
+    ROOT,
+    ArtifactId,
+    AutoMode,
+    Checkpoint,
+    CheckpointId,
+    Hazard,
+    ImageInfo,
+    ImageName,
+    KnownImage,
+)
+
+if TYPE_CHECKING:
+    from chexpoint.engine.events import Ask, Request
+
+# For a process that hangs: a library waits in it for threads that it lost in the fork.
+_IMAGE_TIMEOUT_S = 600.0
+_MOST_UNDECIDED = 8
+# What takes less to compute is not worth a copy of the process.
+_LEAST_KEPT_S = 0.1
+_LOAD_BYTES_PER_S = 4e8
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Something to be written to disk."""
+
+    step: Step
+    """Where the state is, or was."""
+    checkpoint: CheckpointId | None = None
+    """That holds it; None for the worker itself."""
+    artifact: ArtifactId | None = None
+    """If it is not all of the state."""
+    names: tuple[str, ...] = ()
+    """The variables that the artifact is."""
+
+
+class Imager(Keeper):
+    """Decides which states become images, and knows which do."""
+
+    def __init__(
+        self,
+        *,
+        persist: AutoMode = "never",
+        session: str = "",
+        images: Iterable[KnownImage] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.persist: AutoMode = persist
+        self.images = Gallery()
+        for image in images:
+            self.images.found(image)
+        self.unkept = ""
+        """Why the last state that was worth it did not become an image."""
+        self._unkept_at: Step | None = None
+        self._session = session
+        self._image_s = 0.5
+        self._is_due = False
+        self._wanted: deque[_Wanted] = deque()
+        self._passing: set[CheckpointId] = set()
+        """Checkpoints that are held until they are images, and no longer."""
+        self._waiting: list[Ask] = []
+        """Who wants to know when all images are written."""
+        self._images_made = 0
+        self._making: tuple[ImageName, _Wanted] | None = None
+        self.keeps_artifacts = False
+        """Whether results of cells are stored for others."""
+        self._undecided: dict[CheckpointId, None] = {}
+        """Checkpoints of which it is being found out what is worth storing."""
+        self._early_choice: ev.Chosen | None = None
+        self._alone: Step | None = None
+        """Where a process could not be forked that may have something worth storing."""
+        self._ran: dict[str, Step] = {}
+        """Where the worker was after each cell, by what it is called in the worker's own log."""
+
+    def _note_cell(self, seq: int, step: Step) -> None:
+        self._ran[str(seq)] = step
+
+    def _step_of_cell(self, uid: str) -> Step | None:
+        return self._ran.get(uid.rpartition(".")[2])
+
+    def _set_persist(self, ask: Ask) -> None:
+        mode = ask.args.get("mode") or self.persist
+        self._is_due = self._is_due or (self.persist == "never" != mode)
+        self.persist = mode
+        if ask.args.get("wait") and self._is_writing:
+            self._waiting.append(ask)
+        else:
+            self._do(ev.Answer(ask, self.persist))
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._making is not None or bool(self._wanted)
+
+    def _may_image(self, request: Request) -> bool:
+        """Return whether there may be something to keep after a request.
+
+        Magics of our own leave the state alone, but the one that turns this on is about the state
+        that is there.
+        """
+        was_due, self._is_due = self._is_due, False
+        if request.kind != "execute" or request.cell is None:
+            return False
+        return was_due or request.cell.needs_state
+
+    def _is_worth_imaging(self) -> bool:
+        if self.time.worker.absent:
+            return False
+        if self.persist != "rule":
+            return self.persist == "always"
+        cost_s = self.images.unsaved_s(self.time.worker)
+        return worth_imaging(cost_s=cost_s, image_s=self._image_s)
+
+    # ------------------------------------------------------------ writing
+
+    def _taken(self, checkpoint: Checkpoint, args: Mapping[str, Any]) -> None:
+        """A checkpoint was taken: see whether it becomes an image."""
+        is_named = checkpoint.name not in {None, ROOT}
+        is_whole = not self.time.worker.absent
+        is_kept = is_named and self.persist != "never"
+        is_wanted = is_whole and bool(args.get("image") or is_kept)
+        if is_wanted:
+            self._wanted.append(_Wanted(self.time.worker, checkpoint.id))
+        if args.get("artifacts"):
+            self._await_choice(checkpoint.id)
+        if (is_wanted or args.get("artifacts")) and not args.get("hold", True):
+            self._passing.add(checkpoint.id)
+
+    def _refused(self, reasons: tuple[Hazard, ...], args: Mapping[str, Any]) -> None:
+        """A process cannot be forked: it has to write its image itself, if that holds it all."""
+        if args.get("artifacts"):
+            self._alone = self.time.worker
+            self._choose_early()
+        if not args.get("image"):
+            return
+        if why := beyond_hazards(reasons):
+            self._is_not_kept(self.time.worker, why)
+        else:
+            self._make_image(_Wanted(self.time.worker))
+
+    def _next_image(self) -> None:
+        """Begin with the next image, if it is time."""
+        while self._making is None and self._wanted:
+            wanted = self._wanted[0]
+            checkpoint = wanted.checkpoint
+            if checkpoint is None:
+                if not isinstance(self.doing, Idle):
+                    return
+                self._wanted.popleft()
+                if self.time.worker is wanted.step:
+                    self._make_image(wanted)
+            elif checkpoint not in self.held:
+                self._wanted.popleft()
+                self._ended(wanted, None, "its checkpoint went before it was written")
+            elif not self.held[checkpoint].pid:
+                return  # not frozen yet
+            else:
+                self._wanted.popleft()
+                self._make_image(wanted)
+        if not self._is_writing:
+            waiting, self._waiting = self._waiting, []
+            self._do(*(ev.Answer(ask, self.persist) for ask in waiting))
+
+    def _make_image(self, wanted: _Wanted) -> None:
+        self._images_made += 1
+        name = ImageName(f"{self._session}-{self._images_made}")
+        checkpoint, step, like = wanted.checkpoint, wanted.step, None
+        if wanted.artifact is not None:
+            # Somebody else may store the same at this moment.
+            name = ImageName(f"artifact-{wanted.artifact}-{name}")
+        elif (near := self.images.nearest(step)) is not None:
+            like = near.name
+        cost_s = self.images.unsaved_s(step)
+        self._making = name, wanted
+        if checkpoint is None:
+            self.doing = Imaging(name)
+        else:
+            self._do(ev.SetTimer("image", _IMAGE_TIMEOUT_S))
+        self._do(ev.MakeImage(name, checkpoint, like, cost_s, wanted.names))
+
+    def _image_ended(self, event: ev.Imaged | ev.ImageFailed) -> None:
+        if isinstance(event, ev.Imaged):
+            self._imaged(event.info)
+        else:
+            self._image_failed(event.name, event.why)
+
+    def _imaged(self, info: ImageInfo) -> None:
+        wanted = self._made(info.name)
+        if wanted is None:
+            return
+        if wanted.artifact is not None:
+            self._ended(wanted, info)
+            return
+        made = wanted.step
+        self._image_s += 0.5 * (info.seconds - self._image_s)
+        picture = picture_of(info, made, self._step_of_cell)
+        if isinstance(picture, Picture):
+            self.images.add(picture)
+            # Images take their time: a later state may have been given up meanwhile.
+            if self._unkept_at is None or not self._unkept_at.follows(made):
+                self.unkept, self._unkept_at = "", None
+            self._do(ev.KeepImage(made, picture.known()))
+        else:
+            self._is_not_kept(made, picture)
+            self._do(ev.ForgetImage(info.name))
+
+    def _image_failed(self, name: ImageName, why: str) -> None:
+        wanted = self._made(name)
+        if wanted is not None:
+            self._ended(wanted, None, why)
+
+    def _ended(self, wanted: _Wanted, info: ImageInfo | None, why: str = "") -> None:
+        """Tell what has become of an artifact, or why a state was not kept."""
+        if wanted.artifact is not None:
+            self._do(ev.KeepArtifact(wanted.artifact, info, why))
+        else:
+            self._is_not_kept(wanted.step, why)
+
+    def _is_not_kept(self, step: Step, why: str) -> None:
+        self.unkept, self._unkept_at = why, step
+
+    def _made(self, name: ImageName) -> _Wanted | None:
+        """An image has come to its end, good or bad: return what it was."""
+        if self._making is None or self._making[0] != name:
+            return None
+        (_, wanted), self._making = self._making, None
+        self._do(ev.ClearTimer("image"))
+        if isinstance(self.doing, Imaging):
+            self.doing = Idle()
+        if wanted.checkpoint is not None:
+            self._let_pass(wanted.checkpoint)
+        return wanted
+
+    def _let_pass(self, checkpoint: CheckpointId) -> None:
+        """Let a checkpoint go that was held for images alone, if there is none more to come."""
+        is_awaited = checkpoint in self._undecided or any(
+            each.checkpoint == checkpoint for each in self._wanted
+        )
+        if checkpoint in self._passing and not is_awaited:
+            self._passing.discard(checkpoint)
+            if checkpoint in self.held and checkpoint != self._thawing():
+                self._evict(checkpoint)
+
+    def _drained(self, ask: Ask) -> None:
+        """All that cells did is written, except for images that are on their way."""
+        self._waiting.append(ask)
+
+    # ------------------------------------------------------------ artifacts
+
+    def _is_worth_asking(self, event: ev.RequestDone) -> bool:
+        """Return whether a cell may have left something that is worth storing for others.
+
+        Given that what it needs can be loaded, it saves no more than it took itself.
+        """
+        if not self.keeps_artifacts or event.outcome != "ok" or not event.keepable_bytes:
+            return False
+        return event.seconds > max(_LEAST_KEPT_S, event.keepable_bytes / _LOAD_BYTES_PER_S)
+
+    def _await_choice(self, checkpoint: CheckpointId) -> None:
+        """Hold a checkpoint until it is known what of it is worth storing."""
+        self._undecided[checkpoint] = None
+        while len(self._undecided) > _MOST_UNDECIDED:
+            first = next(iter(self._undecided))
+            del self._undecided[first]
+            self._let_pass(first)
+        self._choose_early()
+
+    def _choose_early(self) -> None:
+        """Take a choice that was made before there was anything to take it from."""
+        choice, self._early_choice = self._early_choice, None
+        if choice is not None:
+            self._chosen(choice)
+
+    def _chosen(self, event: ev.Chosen) -> None:
+        """Store what was found to be worth it."""
+        marks = {each: self.time.marked(each) for each in self._undecided}
+        found = next((each for each, mark in marks.items() if mark is event.step), None)
+        if found is not None or self._alone is event.step:
+            self._wanted.extend(
+                _Wanted(event.step, found, artifact, names) for artifact, names in event.groups
+            )
+        if found is not None:
+            del self._undecided[found]
+            self._let_pass(found)
+        if self._alone is event.step:
+            self._alone = None
+        elif found is None:
+            self._early_choice = event
+
+    def _image_timed_out(self) -> None:
+        if self._making is not None:
+            name = self._making[0]
+            self._do(ev.GiveUpImage(name))
+            self._image_failed(name, "writing it did not end")
+
+    def _image_here_lost(self) -> None:
+        """The worker died while it wrote an image of itself."""
+        if self._making is not None and self._making[1].checkpoint is None:
+            (_, wanted), self._making = self._making, None
+            self._ended(wanted, None, "the process ended")

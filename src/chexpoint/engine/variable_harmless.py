@@ -1,0 +1,144 @@
+"""Uses of a table that cannot change it, told from the text of a cell.
+
+Only asked where a table is too large to be read again in time.  Pandas copies memory before it is
+written to if another object shows it, so what is taken out of a table is not a way into it; cells
+that hold Python objects are one, and tables with such columns are never told harmless.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from chexpoint.engine.variable_text import children_of, nodes_of
+
+# Methods that return something new, unless they are told to work in place.
+_METHOD_NAMES = """
+abs add add_prefix add_suffix agg aggregate all any apply assign astype between bfill clip copy corr
+corrwith count cov cummax cummin cumprod cumsum describe diff div dot drop drop_duplicates dropna
+duplicated eq equals expanding explode ffill fillna filter first_valid_index ge get groupby gt head
+hist idxmax idxmin info interpolate isin isna isnull items iterrows itertuples join kurt le lt map
+mask max mean median melt memory_usage merge min mod mode mul ne nlargest notna notnull nsmallest
+nunique pct_change pivot pivot_table plot pow prod quantile query rank reindex rename rename_axis
+replace resample reset_index rolling round sample select_dtypes sem set_axis set_index shift skew
+sort_index sort_values squeeze stack std sub sum tail to_csv to_dict to_excel to_feather to_frame
+to_html to_json to_list to_markdown to_parquet to_pickle to_sql to_string tolist transform transpose
+truediv unique unstack value_counts var where xs
+"""
+_METHODS = frozenset(_METHOD_NAMES.split())
+_VALUES = frozenset({"T", "dtype", "dtypes", "empty", "ndim", "shape", "size"})
+_PLACES = frozenset({"at", "iat", "iloc", "loc"})
+_ACCESSORS = frozenset({"cat", "dt", "plot", "str"})
+_LABELS = frozenset({"columns", "index"})
+_BUILTINS = frozenset({"bool", "isinstance", "len", "print", "repr", "str", "type"})
+_COPYING = frozenset({"enumerate", "list", "set", "sorted", "tuple", *_BUILTINS})
+_FUNCTION_NAMES = """
+concat crosstab cut get_dummies isna isnull melt merge merge_asof merge_ordered notna notnull pivot
+pivot_table qcut to_datetime to_numeric to_timedelta unique wide_to_long
+"""
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
+
+class Harmless:
+    """Tells which tables a cell surely leaves as they are.
+
+    Parameters
+    ----------
+    tree
+        The cell.
+    names
+        The variables before it.
+    """
+
+    def __init__(self, tree: ast.Module, names: Mapping[str, object]) -> None:
+        self._names = names
+        self._parents: dict[ast.AST, ast.AST] = {}
+        self._mentions: dict[str, list[ast.Name]] = {}
+        for node in nodes_of(tree):
+            for child in children_of(node):
+                self._parents[child] = node
+            if isinstance(node, ast.Name):
+                self._mentions.setdefault(node.id, []).append(node)
+
+    def is_kept(self, name: str) -> bool:
+        """Tell whether all is harmless that the cell does with a variable, which is a table."""
+        value = self._names.get(name)
+        return all(self._is_harmless(node, value) for node in self._mentions.get(name, ()))
+
+    def _is_harmless(self, node: ast.Name, value: Any) -> bool:
+        if not isinstance(node.ctx, ast.Load):
+            return False
+        parent = self._parents[node]
+        match parent:
+            case ast.Expr() | ast.FormattedValue():
+                return True
+            case ast.Subscript(value=inner, ctx=context):
+                return inner is node and isinstance(context, ast.Load)
+            case ast.Attribute(attr=name, ctx=ast.Load()):
+                return self._is_harmless_attribute(parent, name, value)
+            case ast.Compare(left=left, comparators=[ast.Constant()]):
+                return left is node
+        return self._is_argument(node, parent)
+
+    def _is_harmless_attribute(self, node: ast.Attribute, name: str, value: Any) -> bool:
+        parent = self._parents[node]
+        if name in _METHODS:
+            return isinstance(parent, ast.Call) and parent.func is node and not _in_place(parent)
+        if name in _PLACES:
+            return isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load)
+        if name in _LABELS:
+            return self._is_harmless_label(node, parent)
+        is_column = name not in dir(type(value)) and name in getattr(value, "columns", ())
+        return name in _VALUES or name in _ACCESSORS or is_column
+
+    def _is_harmless_label(self, node: ast.Attribute, parent: ast.AST) -> bool:
+        match parent:
+            case ast.For(iter=each) | ast.comprehension(iter=each):
+                return each is node
+            case ast.Attribute(attr="tolist" | "to_list" | "isin" | "difference"):
+                return True
+            case ast.Compare():
+                return True
+            case ast.Call(func=ast.Name(id=name)):
+                return name in _COPYING and name not in self._names
+        return False
+
+    def _is_argument(self, node: ast.AST, parent: ast.AST) -> bool:
+        """Tell whether something is given to a function that only looks at it."""
+        while isinstance(parent, ast.List | ast.Tuple | ast.keyword):
+            node, parent = parent, self._parents[parent]
+        match parent:
+            case ast.Call(func=ast.Name(id=name)) if parent.func is not node:
+                return name in _BUILTINS and name not in self._names
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)):
+                module = self._names.get(owner)
+                if module is sys.modules.get("pandas"):
+                    return name in _FUNCTIONS
+                return name in {"merge", "join"} and _is_table(module)
+        return False
+
+
+def _in_place(call: ast.Call) -> bool:
+    return any(each.arg in {None, "inplace", "copy"} for each in call.keywords)
+
+
+def _is_table(value: object) -> bool:
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is None or int(str(pandas.__version__).partition(".")[0]) < 3:
+        return False
+    return type(value) in {pandas.DataFrame, pandas.Series}
+
+
+def is_plain_table(value: Any) -> bool:
+    """Tell whether a value is a table without Python objects in its columns."""
+    if not _is_table(value):
+        return False
+    kinds = [value.dtype] if value.ndim == 1 else list(value.dtypes)
+    return all(kind.kind != "O" or _is_text(kind) for kind in (*kinds, value.index.dtype))
+
+
+def _is_text(kind: Any) -> bool:
+    """Tell whether a column holds strings, not objects of any kind."""
+    return type(kind).__name__ in {"StringDtype", "ArrowDtype", "CategoricalDtype"}

@@ -1,0 +1,304 @@
+"""What the text of a cell tells at a glance: magics, seeds, ways to every variable."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import re
+import types
+from collections.abc import Iterable, Iterator
+
+ANY = "*"
+"""Stands for every variable among the names that a function uses."""
+
+# Whoever calls one of these by its name can reach every variable.
+_OPAQUE_NAMES = frozenset(
+    {"__builtins__", "__import__", "__main__", "eval", "exec", "get_ipython", "globals"}
+    | {"locals", "vars"}
+)
+_OPAQUE_ATTRIBUTES = frozenset(
+    {
+        "__builtins__",
+        "__globals__",
+        "_current_frames",
+        "_getframe",
+        "currentframe",
+        "f_back",
+        "f_globals",
+        "f_locals",
+        "get_objects",
+        "get_referrers",
+        "getouterframes",
+        "getinnerframes",
+        "tb_frame",
+        "user_ns",
+        "user_global_ns",
+    }
+)
+# What a function has of its own under these names is no way to the notebook's variables.
+_OPAQUE_IN_FUNCTIONS = _OPAQUE_NAMES - {"locals", "vars", "__import__"}
+LOADS = frozenset(
+    dis.opmap[name]
+    for name in (
+        "LOAD_NAME",
+        "STORE_NAME",
+        "DELETE_NAME",
+        "STORE_GLOBAL",
+        "DELETE_GLOBAL",
+        "LOAD_FROM_DICT_OR_GLOBALS",
+    )
+    if name in dis.opmap
+)
+LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+
+
+# ---------------------------------------------------------------- trees
+
+
+_SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+
+
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """Return what a node is made of, without signs: `ast.iter_child_nodes`, but quick.
+
+    Signs, such as that of a sum, are the same objects in all trees, and who shows a traceback gives
+    them attributes that lead to nodes of another cell.
+    """
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            if not isinstance(value, _SIGNS):
+                found.append(value)
+        elif type(value) is list:
+            found += [each for each in value if isinstance(each, ast.AST)]
+    return found
+
+
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """Return a node and all below it: `ast.walk`, but quick."""
+    found = [tree]
+    for node in found:
+        found += children_of(node)
+    return found
+
+
+# ---------------------------------------------------------------- magics
+
+MEASURING = frozenset({"time", "timeit", "capture"})
+_OPTIONS = re.compile(r"^(\s*-[a-zA-Z]\s*\d*)+\s")
+
+
+def without_magics(
+    body: list[ast.stmt], found: list[str], *, may_hide: bool = True
+) -> Iterator[ast.stmt]:
+    """Yield the statements of a cell, with what its magics run in their place.
+
+    Parameters
+    ----------
+    may_hide
+        Whether magics may be called inside of statements.
+    """
+    for statement in body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        name, texts = _magic(call)
+        if not name:
+            if may_hide:
+                found.extend(_hidden_magics(statement))
+            yield statement
+            continue
+        found.append(name)
+        if name not in MEASURING and not name.startswith("chex_"):
+            yield statement
+            continue
+        if name == "chex_warmstart" and texts:
+            # The model and the data.
+            words = [word for word in texts[0].split() if word.isidentifier()]
+            yield from ast.parse(", ".join(words)).body
+        if name == "capture" and texts:
+            words = [word for word in texts[0].split() if word.isidentifier()]
+            yield from ast.parse(" = ".join([*words, "None"])).body if words else []
+        code = texts[-1] if len(texts) > 1 else texts[0] if name in MEASURING else ""
+        yield from ast.parse(_OPTIONS.sub("", f"{code} ").strip()).body
+
+
+def _magic(call: ast.expr | None) -> tuple[str, list[str]]:
+    """Return the name of a magic that is called, and what it is given."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Name(id="get_ipython")),
+                attr="run_line_magic" | "run_cell_magic",
+            ),
+            args=[ast.Constant(value=str(name)), *rest],
+        ):
+            texts = [each.value for each in rest if isinstance(each, ast.Constant)]
+            return name, [str(text) for text in texts]
+    return "", []
+
+
+def _hidden_magics(statement: ast.stmt) -> Iterator[str]:
+    for node in nodes_of(statement):
+        if isinstance(node, ast.Call):
+            name, _ = _magic(node)
+            if name:
+                yield name
+            elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+                owner = node.func.value.func
+                if isinstance(owner, ast.Name) and owner.id == "get_ipython":
+                    is_shell = node.func.attr in {"system", "getoutput", "system_piped"}
+                    yield "!" if is_shell else "get_ipython"
+
+
+# ---------------------------------------------------------------- what may reach everything
+
+
+_TELLING = frozenset(
+    {ast.Attribute, ast.Call, ast.Constant, ast.Import, ast.ImportFrom, ast.Name, ast.Subscript}
+)
+
+
+def is_opaque(nodes: list[ast.AST]) -> bool:
+    """Tell whether a cell may reach variables that it does not name."""
+    compared = {
+        id(side)
+        for node in nodes
+        if isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Name)
+        and node.left.id == "__name__"
+        for side in node.comparators
+    }
+    looked_at = [node for node in nodes if type(node) in _TELLING]
+    return any(_is_opaque_node(node) for node in looked_at if id(node) not in compared)
+
+
+def _is_opaque_node(node: ast.AST) -> bool:
+    found = False
+    match node:
+        case ast.Name(id="vars" | "locals"):
+            pass
+        case ast.Call(func=ast.Name(id="vars" | "locals"), args=args):
+            found = not args
+        case ast.Name(id=name):
+            found = name in _OPAQUE_NAMES
+        case ast.Attribute(value=ast.Name(id="builtins" | "__builtins__"), attr="eval" | "exec"):
+            found = True
+        case ast.Attribute(attr=name):
+            found = name in _OPAQUE_ATTRIBUTES
+        case ast.Constant(value=str(text)):
+            found = text == "__main__" or text in _OPAQUE_ATTRIBUTES
+        case ast.Import(names=names):
+            found = any(each.name == "__main__" for each in names)
+        case ast.ImportFrom(module=module, names=names):
+            found = module == "__main__" or any(each.name == "*" for each in names)
+        case ast.Subscript(value=ast.Attribute(attr="modules"), slice=ast.Name(id="__name__")):
+            found = True
+    return found
+
+
+def global_names(code: types.CodeType) -> set[str]:
+    """Return the names of globals that a function uses, and the functions in it."""
+    found: set[str] = set()
+    waiting = [code]
+    while waiting:
+        each = waiting.pop()
+        found |= globals_of(each)
+        if not _OPAQUE_ATTRIBUTES.isdisjoint(each.co_names):
+            found.add(ANY)
+        waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
+    if not _OPAQUE_IN_FUNCTIONS.isdisjoint(found):
+        found.add(ANY)
+    return found
+
+
+def globals_of(code: types.CodeType) -> set[str]:
+    text, names = code.co_code, code.co_names
+    found = set()
+    extended = 0
+    for place in range(0, len(text), 2):
+        operation, argument = text[place], text[place + 1] | extended << 8
+        extended = argument if operation == dis.EXTENDED_ARG else 0
+        if operation == LOAD_GLOBAL:
+            # The lowest bit tells whether it is called at once.
+            found.add(names[argument >> 1])
+        elif operation in LOADS:
+            found.add(names[argument])
+    return found
+
+
+# ---------------------------------------------------------------- seeds
+
+SEEDS = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed", "seed_everything"})
+
+
+def seeds_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Yield the calls that seed random numbers while nothing else was called yet."""
+    for statement in body:
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef):
+            continue
+        calls = [node for node in nodes_of(statement) if isinstance(node, ast.Call)]
+        for call in calls:
+            dotted = ast.unparse(call.func)
+            is_given = bool(call.args or call.keywords) and not _is_none(call.args)
+            if dotted.rpartition(".")[2] not in SEEDS or not is_given:
+                return
+            yield dotted
+        if not isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign):
+            return
+
+
+def _is_none(args: list[ast.expr]) -> bool:
+    return bool(args) and isinstance(args[0], ast.Constant) and args[0].value is None
+
+
+def parameters(args: ast.arguments) -> frozenset[str]:
+    """Return the names of a function's parameters."""
+    every = (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
+    return frozenset(each.arg for each in every if each is not None)
+
+
+def annotations_of(args: ast.arguments) -> list[ast.expr | None]:
+    """Return the annotations of a function's parameters."""
+    every = (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg)
+    return [each.annotation for each in every if each is not None]
+
+
+def compiled(node: ast.stmt) -> list[types.CodeType]:
+    """Return the code of a function or class."""
+    bare = ast.Module([node], [])
+    code = compile(bare, "<cell>", "exec", dont_inherit=True)
+    name = node.name  # type: ignore[attr-defined]
+    return [
+        const
+        for const in code.co_consts
+        if isinstance(const, types.CodeType) and const.co_name in {name, "<generic parameters>"}
+    ]
+
+
+def loaded_first(code: types.CodeType) -> set[str]:
+    """Return the names that the body of a class uses before it has defined them."""
+    text, names = code.co_code, code.co_names
+    loaded: set[str] = set()
+    stored: set[str] = {"__name__"}
+    extended = 0
+    for place in range(0, len(text), 2):
+        operation, argument = text[place], text[place + 1] | extended << 8
+        extended = argument if operation == dis.EXTENDED_ARG else 0
+        if operation == dis.opmap["STORE_NAME"]:
+            stored.add(names[argument])
+        elif operation in LOADS and names[argument] not in stored:
+            loaded.add(names[argument])
+        elif operation == LOAD_GLOBAL:
+            loaded.add(names[argument >> 1])
+    return loaded
+
+
+def words_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield all names and attributes in a cell."""
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield from node.name.split(".")

@@ -1,0 +1,1 @@
+"""Writing states in the background, as often as is cheap."""

@@ -1,0 +1,516 @@
+"""The experiment graph of one kernel: tells it what cells did, and asks it what it knows.
+
+Used by the thread of the journal alone.  Whatever is wrong with the graph, the kernel goes on
+without it, and the user is told once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from chexpoint.engine import (
+    Bound,
+    CellUses,
+    Chosen,
+    Found,
+    Item,
+    Pass,
+    Way,
+    body_of,
+    read_uses,
+)
+from chexpoint.errors import ChexError
+from chexpoint.graph import (
+    NEVER,
+    Bindings,
+    Deed,
+    GraphWay,
+    PassOver,
+    choose,
+    follow,
+    matches,
+    renumbered,
+    way_to,
+)
+from chexpoint.lineage import Step, code_hash, lineage_digest, strict_digest
+from chexpoint.model import (
+    Artifact,
+    ArtifactId,
+    CellLineage,
+    CellRecord,
+    ImageInfo,
+    NodeId,
+    Operation,
+    Output,
+    PathCell,
+    RecordedOperation,
+    StoredArtifact,
+    lineage_from_json,
+    to_json,
+)
+from chexpoint.project.graph_settings import GraphSettings
+from chexpoint.project.project import Project
+from chexpoint.project.reuse import plain_code
+
+if TYPE_CHECKING:
+    from chexpoint.graph import ExperimentGraph, Ledger, LoadRates
+
+Objection = Callable[[Sequence[CellLineage], CellLineage, Sequence[Output]], str]
+"""Returns why the results of a run cannot stand for a cell now."""
+
+# Another kernel may have stored something meanwhile.
+_REFRESH_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An operation of the graph that a cell may be."""
+
+    lineage: CellLineage
+    outputs: tuple[Output, ...]
+    operation: Operation
+
+
+class Graphing:
+    """One kernel's view of the experiment graph.
+
+    Parameters
+    ----------
+    tell
+        Shows the user a line.
+    """
+
+    def __init__(
+        self, project: Project, settings: GraphSettings, *, tell: Callable[[str], None]
+    ) -> None:
+        self._project = project
+        self._settings = settings
+        self._tell = tell
+        self._told: set[str] = set()
+        self._ledger: Ledger | None = None
+        self._deeds: dict[Step, Deed | None] = {}
+        self._graph: ExperimentGraph | None = None
+        self._graph_time = 0.0
+        self._rates: LoadRates | None = None
+        self.is_used = False
+        """Whether cells are looked for in the graph, and results stored for others."""
+        self.reasons: dict[ArtifactId, str] = {}
+        """Why each artifact is stored, or not."""
+        self.decisions: dict[str, str] = {}
+        """What was done for each variable, and why."""
+        self._names: dict[str, ArtifactId] = {}
+        self._useless: set[ArtifactId] = set()
+        """Artifacts that could not be loaded here."""
+
+    @property
+    def store(self) -> str:
+        """Where contents go."""
+        return self._settings.store
+
+    def told(self) -> dict[str, str]:
+        """Return what was done for each variable, and whether it is stored, with the reasons."""
+        found = self.decisions.copy()
+        for name, artifact in self._names.copy().items():
+            if (why := self.reasons.get(artifact)) is not None:
+                found[name] = "; ".join(filter(None, [found.get(name, ""), why]))
+        return found
+
+    def prepare(self) -> None:
+        """Open the ledger, so that the first cell does not wait for it."""
+        self._open()
+
+    # ------------------------------------------------------------ what cells did
+
+    def record(self, step: Step, cell: CellRecord) -> Chosen | None:
+        """Tell the graph about a cell that has run; return what of it is worth storing."""
+        deed = self._deed(step)
+        if deed is None or cell.lineage.status != "ok":
+            return None
+        with_contents = [
+            replace(artifact, group=group)
+            for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
+        ]
+        operation = replace(deed.operation, user=_user(), time=time.time())
+        recorded = RecordedOperation(
+            operation=operation,
+            artifacts=tuple(with_contents),
+            lineage=to_json(cell.lineage.bare()),
+            outputs=cell.outputs,
+            scores=deed.variables.scores,
+        )
+        for problem in self._open().merge(recorded):
+            self._say(problem)
+        if self._graph is not None:
+            self._graph.operations[operation.id] = operation
+            self._graph.artifacts.update((each.id, each) for each in deed.artifacts)
+        self._names |= deed.after.variables
+        return self._choose(step, deed)
+
+    def _choose(self, step: Step, deed: Deed) -> Chosen | None:
+        large = [
+            (artifact, group)
+            for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
+            if not group.contents and not group.why_not and not group.names[0].startswith(":")
+        ]
+        if not self.is_used or not self.store or deed.operation.doubt or not large:
+            return Chosen(step, ())
+        graph = self._whole()
+        stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
+        mine = {artifact.id for artifact, _ in large}
+        choice = choose(
+            graph,
+            stored | mine,
+            budget_bytes=self._settings.budget_bytes,
+            alpha=self._settings.alpha,
+            strategy=self._settings.strategy,
+            rates=self._load_rates(),
+        )
+        self.reasons |= choice.reasons
+        self._drop(choice.drop & stored)
+        wanted = (choice.keep & mine) - stored
+        return Chosen(step, tuple((a.id, a.group.names) for a, _ in large if a.id in wanted))
+
+    def _drop(self, ids: Iterable[ArtifactId]) -> None:
+        """Take the contents of artifacts out of the store: rows first, so that nobody looks."""
+        ids = sorted(ids)
+        if not ids:
+            return
+        graph = self._whole()
+        images = self._open().drop_stored(ids).images
+        for each in ids:
+            graph.artifacts[each] = replace(graph.artifacts[each], stored=None)
+        self._forget_images(images)
+
+    def _forget_images(self, images: Iterable[str]) -> None:
+        from chexpoint.store import Store
+
+        with Store.open(self.store, create=False) as store:
+            for image in images:
+                store.forget(image)
+
+    def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
+        """An artifact is in the store now, or could not be stored."""
+        if info is None:
+            self.reasons[artifact] = f"it could not be stored: {why}"
+            return
+        rates = self._load_rates()
+        load_s = rates.expect(self._backend(), "", info.state_bytes)
+        stored = StoredArtifact(image=info.name, stored_bytes=info.stored_bytes, load_s=load_s)
+        if not self._open().set_stored(artifact, stored):
+            self._forget_images([info.name])
+            return
+        self._useless.discard(artifact)
+        graph = self._whole()
+        if artifact in graph.artifacts:
+            graph.artifacts[artifact] = replace(graph.artifacts[artifact], stored=stored)
+
+    def loaded(self, items: Sequence[Item], bound: Bound) -> None:
+        """Artifacts were loaded, or one could not be."""
+        ledger = self._open()
+        if bound.why and bound.artifact is not None:
+            self._useless.add(bound.artifact)
+            if bound.is_lost:
+                # Else others may have the key, or the library, that it was stored with.
+                image = next((i.image for i in items if i.artifact == bound.artifact), "")
+                ledger.drop_stored([bound.artifact], image=image or None)
+                if self._graph is not None and bound.artifact in self._graph.artifacts:
+                    gone = replace(self._graph.artifacts[bound.artifact], stored=None)
+                    self._graph.artifacts[bound.artifact] = gone
+            lost = [item.names for item in items if item.artifact == bound.artifact]
+            names = [name for each in lost for name in each]
+            self._say(f"'{', '.join(names)}' is computed again: {bound.why}")
+            return
+        known = ledger.artifacts([item.artifact for item in items])
+        for item, seconds in zip(items, bound.seconds, strict=False):
+            artifact = known.get(item.artifact)
+            if artifact is not None:
+                backend = self._backend() if item.image else "ledger"
+                size = artifact.group.size_bytes
+                ledger.note_load(backend, artifact.group.kinds[0], size, seconds)
+        ledger.used([item.artifact for item in items])
+
+    # ------------------------------------------------------------ what is known
+
+    def find(
+        self, source: str, place: Step, path: Sequence[CellLineage], objection: Objection
+    ) -> tuple[Found | None, str]:
+        """Return an operation that a cell at a place is an instance of, or why there is none."""
+        bindings = self._bindings(place)
+        if bindings is None or place.node is None:
+            return None, ""
+        body = body_of(source).strip()
+        plain = plain_code(body)
+        code = plain if plain is not None else code_hash(body, _transform)
+        # Cells that draw random numbers say so; settings may matter to any cell.
+        names = {name for name in used(uses_of(body), bindings) if not is_random_state(name)}
+        why = ""
+        for operation in self._open().operations_like(code, bindings.root):
+            if plain is None and body_of(operation.source).strip() != body:
+                continue  # what it means may depend on the names there are
+            problem = operation.doubt or matches(bindings, operation, names)
+            candidate = None if problem else self._candidate(operation, place, source, bindings)
+            if candidate is None:
+                why = why or problem
+                continue
+            problem = objection(path, candidate.lineage, candidate.outputs)
+            if not problem:
+                return self._graft(candidate, place), ""
+            why = why or problem
+        return None, why
+
+    def _candidate(
+        self, operation: Operation, place: Step, source: str, bindings: Bindings
+    ) -> Candidate | None:
+        """Return an operation as it would be at a place; None if it cannot be there."""
+        recorded = self._open().recorded(operation.id)
+        if recorded is None or place.node is None:
+            return None
+        lineage = lineage_from_json(recorded.lineage)
+        inputs = renumbered(bindings, lineage.audit.inputs)
+        if inputs is None or lineage.variables is None:
+            return None
+        here = replace(
+            lineage,
+            node=lineage_digest(place.node, lineage.code, inputs),
+            parent=place.node,
+            strict=strict_digest(place.strict, lineage.code, lineage.audit.events),
+            number=place.number + 1,
+            execution_count=place.number + 1,
+            source=source,
+            audit=replace(lineage.audit, inputs=inputs),
+            variables=replace(lineage.variables, operation=operation.id),
+        )
+        return Candidate(here, recorded.outputs, operation)
+
+    def _graft(self, found: Candidate, place: Step) -> Found:
+        """Add a cell to the tree that ran elsewhere."""
+        record = CellRecord(
+            lineage=found.lineage,
+            taint=place.taint,
+            parent_taint=place.taint,
+            outputs=found.outputs,
+        )
+        session = f"graph-{found.operation.id}"
+        execution = self._project.record(record, session=session)
+        self._open().used(found.operation.writes)
+        cell = PathCell.recorded(record, execution)
+        return Found(cell, found.lineage, found.outputs)
+
+    def way(self, source: str, place: Step, worker: Step) -> Way | None:
+        """Return how the worker gets to a place, if only what a cell needs has to be there."""
+        uses = uses_of(body_of(source).strip())
+        if uses.uses_history:
+            return None  # what cells have shown is not there if they are passed over
+        bindings = self._bindings(place)
+        path = place.path()
+        deeds = [self._deed(step) for step in path[1:]]
+        first = self._bindings(path[0])
+        known = [deed for deed in deeds if deed is not None]
+        if bindings is None or first is None or len(known) < len(deeds):
+            return None
+        needs = needed(uses, bindings)
+        ids = {artifact.id for deed in known for artifact in deed.artifacts}
+        artifacts = self._open().artifacts(sorted(ids))
+        behind = [at for at, step in enumerate(path) if step.is_same_state(worker)]
+        starts = [(0, frozenset[str](), True)]
+        if behind:
+            starts.append((behind[-1], worker.absent, False))
+        best: tuple[GraphWay, bool] | None = None
+        for start, absent, is_from_root in starts:
+            found = way_to(
+                known,
+                first,
+                start=start,
+                absent=absent,
+                needs=needs,
+                load_s=lambda ident: self._load_s(artifacts.get(ident)),
+            )
+            if found is not None and (best is None or found.seconds < best[0].seconds):
+                best = found, is_from_root
+        if best is None:
+            return None
+        self._note(best[0], known, artifacts)
+        return self._as_way(best[0], path, artifacts, is_from_root=best[1])
+
+    def _as_way(
+        self,
+        found: GraphWay,
+        path: Sequence[Step],
+        artifacts: dict[ArtifactId, Artifact],
+        *,
+        is_from_root: bool,
+    ) -> Way:
+        """Return a way as an engine takes it."""
+        little = [
+            ident
+            for move in found.moves
+            if isinstance(move, PassOver)
+            for ident, _ in move.load
+            if (stored := artifacts[ident].stored) is not None and not stored.image
+        ]
+        contents = self._open().contents(little) if little else {}
+        moves: list[Step | Pass] = []
+        for move in found.moves:
+            step = path[move.number]
+            if not isinstance(move, PassOver):
+                moves.append(step)
+                continue
+            items = []
+            for ident, names in move.load:
+                stored = artifacts[ident].stored
+                image = stored.image if stored is not None else ""
+                text = contents.get(ident, "")
+                items.append(Item(ident, names, text, image, self.store if image else ""))
+            seconds = sum(self._load_s(artifacts.get(ident)) for ident, _ in move.load)
+            moves.append(Pass(step.lacking(move.absent), tuple(items), move.unbind, seconds))
+        return Way(is_from_root, tuple(moves), found.seconds)
+
+    def _load_s(self, artifact: Artifact | None) -> float:
+        if artifact is None or artifact.stored is None or artifact.id in self._useless:
+            return NEVER
+        if not artifact.stored.image:
+            return 1e-4
+        rates, group = self._load_rates(), artifact.group
+        return rates.expect(self._backend(), group.kinds[0], group.size_bytes)
+
+    def _note(
+        self, found: GraphWay, deeds: Sequence[Deed], artifacts: dict[ArtifactId, Artifact]
+    ) -> None:
+        """Remember what is done for each variable, for who asks why."""
+        for number, deed in enumerate(deeds, 1):
+            runs = number - 1 in found.plan.run
+            for artifact in deed.artifacts:
+                load_s = self._load_s(artifacts.get(artifact.id))
+                for name in artifact.group.names:
+                    if runs or name not in self.decisions:
+                        self.decisions[name] = _told(deed.operation, load_s, runs=runs)
+        loaded = {i: names for m in found.moves if isinstance(m, PassOver) for i, names in m.load}
+        for ident, names in loaded.items():
+            seconds = self._load_s(artifacts.get(ident))
+            for name in names:
+                self.decisions[name] = f"loaded, in about {seconds:.3g} s"
+
+    # ------------------------------------------------------------ paths
+
+    def _bindings(self, step: Step) -> Bindings | None:
+        """Return what the variables are at a step; None if that is not known."""
+        if step.parent is None:
+            return None if step.node is None else Bindings(NodeId(step.node))
+        deed = self._deed(step)
+        return None if deed is None else deed.after
+
+    def _deed(self, step: Step) -> Deed | None:
+        """Return a cell as the graph sees it; None if it is not known what it did."""
+        waiting = []
+        at: Step | None = step
+        while at is not None and at.parent is not None and at not in self._deeds:
+            waiting.append(at)
+            at = at.parent
+        for each in reversed(waiting):
+            before = self._bindings(each.parent) if each.parent is not None else None
+            record = each.record
+            if record is None and each.execution:
+                record = each.record = self._project.lineage(each.execution)
+            deed = None
+            if before is not None and record is not None:
+                deed = follow(before, record, run=f"{each.taint}-{each.execution}")
+            self._deeds[each] = deed
+        return self._deeds.get(step)
+
+    # ------------------------------------------------------------ the ledger
+
+    def _open(self) -> Ledger:
+        if self._ledger is None:
+            from chexpoint.graph import Ledger
+            from chexpoint.store import store_key
+
+            self._ledger = Ledger.open(self._settings.ledger, key=store_key())
+            self._ledger.register(str(self._project.folder), str(self._project.folder))
+        return self._ledger
+
+    def _whole(self) -> ExperimentGraph:
+        now = time.monotonic()
+        if self._graph is None or now - self._graph_time > _REFRESH_S:
+            self._graph, self._graph_time = self._open().graph(), now
+        return self._graph
+
+    def _load_rates(self) -> LoadRates:
+        if self._rates is None:
+            from chexpoint.graph import LoadRates
+
+            self._rates = LoadRates(self._open().loads())
+        return self._rates
+
+    def _backend(self) -> str:
+        return self.store.partition("://")[0] if "://" in self.store else "file"
+
+    def _say(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
+
+    def failed(self, error: Exception) -> None:
+        """Something is wrong with the graph: say so once, and go on without."""
+        self._ledger, self._graph = None, None
+        text = str(error) if isinstance(error, ChexError) else f"{type(error).__name__}: {error}"
+        self._say(f"the experiment graph is not used: {text}")
+
+    def close(self) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+
+
+def uses_of(body: str) -> CellUses:
+    """Return what a cell uses; what its magics run is looked at as well."""
+    if plain_code(body) is not None:
+        return read_uses(body)
+    try:
+        return read_uses(_transform(body))
+    except Exception:  # IPython refuses it in one of several ways
+        return CellUses(is_opaque=True, uses_history=True)
+
+
+def used(uses: CellUses, bindings: Bindings) -> frozenset[str]:
+    """Return the variables that a cell may depend on, with the states of the process."""
+    if uses.is_opaque:
+        return frozenset(bindings.variables)
+    states = [name for name in bindings.variables if name.startswith(":")]
+    return bindings.closure([*uses.reads, *states])
+
+
+def needed(uses: CellUses, bindings: Bindings) -> frozenset[str]:
+    """Return the variables that must be there when a cell runs; its functions may run later."""
+    return used(uses, bindings) | bindings.closure(uses.deferred)
+
+
+def _told(operation: Operation, load_s: float, *, runs: bool) -> str:
+    if runs and operation.sticky:
+        return f"computed, because its cell cannot be passed over: {operation.sticky}"
+    if runs and load_s == NEVER:
+        return f"computed in about {operation.seconds:.3g} s: it is not stored"
+    if runs:
+        return f"computed in about {operation.seconds:.3g} s, as loading takes {load_s:.3g} s"
+    return "not needed so far"
+
+
+def _transform(body: str) -> str:
+    """Return a cell as IPython reads it."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager().transform_cell(body)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def is_random_state(name: str) -> bool:
+    """Return whether a name is that of a generator's state: a cell that uses one changes it."""
+    return name.startswith(":") and name.endswith("random")

@@ -1,0 +1,299 @@
+"""Notebooks that share some cells: what is known is not computed, and every result is the same."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import chexpoint.project
+from chexpoint.engine import Engine
+from chexpoint.model import CellResult
+
+pytestmark = pytest.mark.slow
+
+RECORDED = Path(chexpoint.project.__file__).with_name("run_recorded_engine.py")
+# Well above the tenth of a second from which on contents are worth storing.
+BUSY = "waste = sum(i * i for i in range(2_500_000))"
+BASE = [
+    "import numpy as np, random",
+    f"x = np.arange(200_000.0)\n{BUSY}",
+    f"y = [x * 2, {{'x': x}}]\n{BUSY}",
+    "np.random.seed(7); random.seed(7)",
+    f"drawn = np.random.rand(3)\n{BUSY}",
+    "def scaled(v): return v * factor\nfactor = 3",
+    "print(x.sum(), y[0].sum(), drawn.sum(), scaled(2))",
+]
+
+
+class Notebook:
+    """Runs cells in a project of its own, with a graph that others share.
+
+    Everything is stored: what is worth it depends on how busy the machine is.
+    """
+
+    def __init__(self, folder: Path, ledger: Path, **env: str) -> None:
+        folder.mkdir(exist_ok=True)
+        env = {"CHEX_GRAPH": str(ledger), "CHEX_GRAPH_KEEP": "all", **env}
+        self.engine = Engine(cwd=folder, program=RECORDED, env=env, auto="rule")
+        self.engine.set_reuse(graph=True)
+        self._versions = 0
+
+    def run(self, cells: list[str]) -> list[CellResult]:
+        self._versions += 1
+        self.engine.begin_version(f"v{self._versions}", {})
+        results = [self.engine.run(cell, timeout_s=60) for cell in cells]
+        self.engine.drain()
+        return results
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "team.sqlite"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with Engine(cwd=tmp_path_factory.mktemp("plain")) as engine:
+        yield engine
+
+
+def expected(plain: Engine, cells: list[str]) -> list[str]:
+    plain.restore("root")
+    return [printed(plain.run(cell)) for cell in cells]
+
+
+def printed(result: CellResult) -> str:
+    error = f"{result.error.ename}: {result.error.evalue}" if result.error is not None else ""
+    texts = [o["text"] for o in result.outputs if o.get("name") == "stdout"]
+    return "".join(texts) + error
+
+
+def said(result: CellResult) -> str:
+    """Return what CHEX says under a cell."""
+    shown = [o["data"]["text/plain"] for o in result.outputs if o["output_type"] == "display_data"]
+    return " | ".join(text for text in shown if text.startswith("CHEX"))
+
+
+def reused(results: list[CellResult]) -> list[bool]:
+    return ["CHEX: reused" in said(result) for result in results]
+
+
+VARIANTS = {
+    "another last cell": [*BASE[:-1], "print(y[0].mean(), 'other')"],
+    "an alias of it is changed": [
+        *BASE[:-1],
+        "y[1]['x'][0] = 99.0; print(x[0], x[1])",
+    ],
+    "random numbers go on": [
+        *BASE[:-1],
+        "print(np.random.rand(), random.random())",
+    ],
+    "a function finds its names": [*BASE[:-1], "print(scaled(5))"],
+    "a name that its function uses is another": [*BASE[:-1], "factor = 10", "print(scaled(5))"],
+    "a cell is left out": [*BASE[:3], *BASE[5:6], "print(x.sum(), scaled(1))"],
+    "a cell is put in": [*BASE[:2], "extra = 5", *BASE[2:-1], "print(extra, y[0].sum())"],
+    "an early cell is another": [BASE[0], f"x = np.arange(100_000.0)\n{BUSY}", *BASE[2:]],
+    "cells in another order": [BASE[0], BASE[5], BASE[1], BASE[2], "print(y[0][:3], scaled(4))"],
+    "a variable is deleted": [*BASE[:3], "del x", "print('x' in dir(), y[0].sum())"],
+    "everything is asked for": [*BASE[:-1], "print(sorted(k for k in globals() if k[0] != '_'))"],
+    "a variable is changed in place first": [*BASE[:2], "x += 1", *BASE[2:3], "print(y[0].sum())"],
+    "a cell fails": [*BASE[:3], "print(missing)", "print(y[0].sum())"],
+}
+
+
+def test_variants_give_what_they_give_without_reuse(
+    tmp_path: Path, ledger: Path, plain: Engine
+) -> None:
+    first = Notebook(tmp_path / "first", ledger)
+    with first.engine:
+        assert [printed(each) for each in first.run(BASE)] == expected(plain, BASE)
+        again = first.run(BASE)
+        assert all(reused(again))
+        assert [printed(each) for each in again] == expected(plain, BASE)
+    other = Notebook(tmp_path / "other", ledger)
+    wrong, counts = {}, {}
+    with other.engine:
+        for name, cells in VARIANTS.items():
+            results = other.run(cells)
+            found, wanted = [printed(each) for each in results], expected(plain, cells)
+            if found != wanted:
+                wrong[name] = f"{found} instead of {wanted}"
+            counts[name] = sum(reused(results))
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+    assert counts["another last cell"] == 6
+    assert counts["cells in another order"] >= 4
+    assert counts["an early cell is another"] >= 3
+
+
+HELPER = "KEPT = {}\n\ndef put(value): KEPT['v'] = value\n\ndef get(): return KEPT.get('v')\n"
+# In each, a cell changes what no variable holds, and the next one asks for it.
+UNSEEN = {
+    "an attribute of a library": ["import string", "string.own = [{}]", "print(string.own)"],
+    "what such an attribute holds": [
+        "import string",
+        "string.own = []",
+        "string.own.append({})",
+        "print(string.own)",
+    ],
+    "a function of a library": [
+        "import textwrap",
+        "textwrap.dedent = lambda text: {}",
+        "print(textwrap.dedent(''))",
+    ],
+    "a setting of a library": [
+        "import socket",
+        "socket.setdefaulttimeout({})",
+        "print(socket.getdefaulttimeout())",
+    ],
+    "a setting, by a function": [
+        "import socket\ndef limit(seconds): socket.setdefaulttimeout(seconds)",
+        "limit({})",
+        "print(socket.getdefaulttimeout())",
+    ],
+    "a registry of a library": [
+        "import logging",
+        "handler = logging.NullHandler({}); logging.getLogger('own').addHandler(handler)",
+        "print([each.level for each in logging.getLogger('own').handlers])",
+    ],
+    "what a module of the user's holds": ["import helper", "helper.put({})", "print(helper.get())"],
+    "a variable that such a module holds": [
+        "from helper import KEPT, get",
+        "KEPT['v'] = {}",
+        "print(get())",
+    ],
+    "a variable, by the module of all": [
+        "import __main__",
+        "secret = {}",
+        "print(__main__.secret)",
+    ],
+    "the environment": ["import os", "os.environ['OWN'] = '{}'", "print(os.environ['OWN'])"],
+    "the working folder": [
+        "import os; os.makedirs('d1', exist_ok=True); os.makedirs('d2', exist_ok=True)",
+        "os.chdir('d{}')",
+        "print(os.path.basename(os.getcwd()))",
+    ],
+}
+
+
+def test_what_no_variable_holds_is_not_taken_from_another_run(tmp_path: Path, ledger: Path) -> None:
+    folders = [tmp_path / "plain", tmp_path / "reusing"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "helper.py").write_text(HELPER)
+    wrong, counts = {}, {}
+    notebook = Notebook(folders[1], ledger)
+    with notebook.engine, Engine(cwd=folders[0]) as plain:
+        for name, texts in UNSEEN.items():
+            for value in (1, 2):
+                cells = [text.format(value) if "{}" in text else text for text in texts]
+                results = notebook.run(cells)
+                found, wanted = [printed(each) for each in results], expected(plain, cells)
+                if found != wanted:
+                    wrong[name, value] = f"{found} instead of {wanted}"
+            counts[name] = sum(reused(results))
+    assert not wrong
+    # What came before is known all the same.
+    assert min(counts.values()) >= 1
+
+
+def test_what_was_loaded_says_so_and_what_nobody_needs_is_not_there(
+    tmp_path: Path, ledger: Path
+) -> None:
+    with Notebook(tmp_path / "first", ledger).engine as engine:
+        engine.set_reuse(graph=True)
+        for cell in BASE[:3]:
+            engine.run(cell)
+        engine.drain()
+    other = Notebook(tmp_path / "other", ledger)
+    with other.engine as engine:
+        results = other.run([*BASE[:3], "print(y[0].sum())"])
+        assert reused(results) == [True, True, True, False]
+        assert printed(results[-1]) == f"{2.0 * sum(range(200_000))}\n"
+        why = engine._ask("why")
+        assert why["y"].startswith("loaded"), why
+        assert "not needed" in why["waste"], why
+        # Going on in the same state loads what was left out.
+        assert printed(engine.run("print(waste > 0)")) == "True\n"
+
+
+def damage(store: Path) -> None:
+    for pack in (store / "packs").iterdir():
+        data = bytearray(pack.read_bytes())
+        middle = len(data) // 2
+        data[middle : middle + 64] = bytes(64)
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["damaged", "gone", "another key", "forged"])
+def test_contents_that_cannot_be_trusted_are_computed(
+    tmp_path: Path, ledger: Path, plain: Engine, how: str
+) -> None:
+    cells = [*BASE[:3], "print(y[0].sum(), x[5])"]
+    first = Notebook(tmp_path / "first", ledger)
+    with first.engine:
+        first.run(cells[:3])
+    store = ledger.with_suffix(".artifacts")
+    env = {}
+    match how:
+        case "damaged":
+            damage(store)
+        case "gone":
+            for image in (store / "images").iterdir():
+                image.unlink()
+        case "another key":
+            env = {"CHEX_STORE_KEY": "ab" * 32}
+        case "forged":
+            with sqlite3.connect(ledger) as connection:
+                connection.execute("UPDATE chex_contents SET data = 'gASVBQAAAAAAAACMAXiULg=='")
+            damage(store)
+    other = Notebook(tmp_path / "other", ledger, **env)
+    with other.engine:
+        results = other.run(cells)
+    assert [printed(each) for each in results] == expected(plain, cells)
+
+
+def test_cells_that_may_give_something_else_are_run(tmp_path: Path, ledger: Path) -> None:
+    cells = [
+        "import time, random",
+        f"now = time.time()\n{BUSY}",
+        f"drawn = random.random()\n{BUSY}",
+        "print(drawn)",
+    ]
+    first = Notebook(tmp_path / "first", ledger)
+    with first.engine:
+        (one,) = [printed(each) for each in first.run(cells)][-1:]
+    other = Notebook(tmp_path / "other", ledger)
+    with other.engine:
+        results = other.run(cells)
+    assert reused(results) == [True, False, False, False]
+    assert printed(results[-1]) != one
+
+
+def test_files_that_cells_read_decide(tmp_path: Path, ledger: Path) -> None:
+    cells = [f"text = open('data.txt').read()\n{BUSY}", "print(text)"]
+    for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data.txt").write_text(text)
+    shown = {}
+    for folder in "abc":
+        notebook = Notebook(tmp_path / folder, ledger)
+        with notebook.engine:
+            results = notebook.run(cells)
+        shown[folder] = reused(results)[0], printed(results[-1])
+    assert shown == {"a": (False, "one\n"), "b": (True, "one\n"), "c": (False, "two\n")}
+
+
+def test_graph_that_cannot_be_reached_stops_nobody(tmp_path: Path) -> None:
+    place = tmp_path / "team.sqlite"
+    place.write_text("this is no database, but a letter to a friend")
+    notebook = Notebook(tmp_path / "project", place)
+    with notebook.engine:
+        results = [*notebook.run(BASE[:2]), *notebook.run(["print(1)", "print(2)"])]
+    assert [printed(each) for each in results[-2:]] == ["1\n", "2\n"]
+    told = " ".join(str(result.outputs) for result in results)
+    assert len(re.findall("experiment graph is not used", told)) == 1

@@ -1,0 +1,209 @@
+"""The engine passes over cells, loads what is needed, and stores what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from chexpoint.engine import Ask, Asked, EngineState, Request, Submitted, Way
+from chexpoint.engine import events as ev
+from chexpoint.engine.situation import Binding, Forking, Idle, Running
+from chexpoint.engine.timeline import Item, Pass
+from chexpoint.lineage import Step
+from chexpoint.model import (
+    ArtifactId,
+    CellAudit,
+    CellLineage,
+    CheckpointId,
+    ImageInfo,
+    ImageName,
+    NodeId,
+    PathCell,
+)
+
+X = Item(ArtifactId("ax"), ("x",), "text")
+
+
+T = TypeVar("T")
+
+
+def of(kind: type[T], instructions: Iterable[ev.Instruction]) -> list[T]:
+    return [each for each in instructions if isinstance(each, kind)]
+
+
+def doing(state: EngineState, kind: type[T]) -> T:
+    """Return what the worker does, which is of a kind."""
+    found: object = state.doing
+    assert isinstance(found, kind)
+    return found
+
+
+def engine() -> EngineState:
+    """Return an idle engine that uses the graph, in the fresh interpreter."""
+    state = EngineState(budget_bytes=2**30, auto="never")
+    state.start()
+    state.handle(ev.WorkerReady(1))
+    root = doing(state, Forking).checkpoint
+    state.handle(ev.Forked(root))
+    state.handle(ev.Froze(root, 10))
+    state.time.worker.node = NodeId("root")
+    state.handle(Asked(Ask(1, "reuse", {"on": True, "allow": [], "graph": True})))
+    return state
+
+
+def submit(state: EngineState, seq: int, source: str) -> ev.Look:
+    cell = ev.CellText(source)
+    (look,) = of(ev.Look, state.handle(Submitted(Request(seq, "execute", (), cell=cell))))
+    return look
+
+
+def known(state: EngineState, seq: int, source: str) -> Step:
+    """Have a cell answered from an earlier run; return where the user is then."""
+    place = submit(state, seq, source).place
+    node = NodeId(f"n{seq}")
+    parent = place.node or NodeId("root")
+    record = CellLineage(
+        node=node,
+        parent=parent,
+        code="c",
+        strict="",
+        number=seq,
+        execution_count=seq,
+        source=source,
+        audit=CellAudit(),
+        seconds=5.0,
+        size_bytes=0,
+    )
+    cell = PathCell(
+        node=node, parent=parent, taint="", source=source, seconds=5.0, execution_count=seq
+    )
+    found = ev.Found(cell, record, ())
+    recalled = of(ev.Recall, state.handle(ev.Looked(seq, place, found=found)))
+    assert len(recalled) == 1
+    return state.time.place
+
+
+def on_the_way(state: EngineState, *names: str) -> tuple[Step, ev.Look]:
+    """Have a cell that must run wait behind a known one, and x loaded; others are absent."""
+    place = known(state, 1, "x = y = 1")
+    look = submit(state, 2, "print(x)")
+    there = place.lacking(frozenset(names))
+    way = Way(False, (Pass(there, (X,), ()),), 0.1)
+    state.handle(ev.Looked(2, look.place, way=way))
+    doing(state, Binding)
+    return there, look
+
+
+def test_cell_runs_when_what_it_needs_is_loaded() -> None:
+    state = engine()
+    there, _ = on_the_way(state, "y")
+    done = state.handle(ev.Bound(seconds=(0.1,)))
+    (settle,) = of(ev.Settle, done)
+    assert settle == ev.Settle(there)
+    assert len(of(ev.Dispatch, done)) == 1
+    step = doing(state, Running).step
+    assert step is not None
+    assert step.absent == {"y"}
+    assert step.parent is there
+    # A variable that it writes is there again.
+    state.handle(ev.RequestDone(2, bound=frozenset({"y"})))
+    assert step.absent == frozenset()
+
+
+def test_what_cannot_be_loaded_is_told_and_another_way_is_found() -> None:
+    state = engine()
+    on_the_way(state)
+    done = state.handle(ev.Bound("it is damaged", X.artifact))
+    (noted,) = of(ev.NoteLoads, done)
+    assert noted.bound.why == "it is damaged"
+    # It is asked again, and without a way the cell of the place is run.
+    (look,) = of(ev.Look, done)
+    (dispatch,) = of(ev.Dispatch, state.handle(ev.Looked(2, look.place)))
+    assert dispatch.request.kind == "again"
+
+
+def test_worker_that_dies_while_it_loads_costs_what_it_loaded() -> None:
+    state = engine()
+    on_the_way(state)
+    done = state.handle(ev.WorkerGone("killed"))
+    assert [each.bound.artifact for each in of(ev.NoteLoads, done)] == [X.artifact]
+    found: object = state.doing
+    assert not isinstance(found, Binding)
+
+
+def test_state_that_lacks_variables_is_no_way_to_a_whole_one() -> None:
+    state = engine()
+    on_the_way(state, "y")
+    state.handle(ev.Bound(seconds=(0.1,)))
+    state.handle(ev.RequestDone(2))
+    look = submit(state, 3, "print(globals())")
+    # Nobody knows a way that leaves nothing out: all is run again, in the fresh interpreter.
+    done = state.handle(ev.Looked(3, look.place))
+    assert len(of(ev.Thaw, done)) == 1
+
+
+def image(name: str) -> ImageInfo:
+    return ImageInfo(name=ImageName(name), time=0.0, seconds=0.1, state_bytes=10, stored_bytes=5)
+
+
+def keepable(state: EngineState) -> tuple[Step, CheckpointId]:
+    """Run a cell that leaves something large, and return its step, and the copy that is taken."""
+    look = submit(state, 1, "x = big()")
+    state.handle(ev.Looked(1, look.place))
+    step = doing(state, Running).step
+    assert step is not None
+    state.handle(ev.RequestDone(1, seconds=5.0, keepable_bytes=10**6))
+    return step, doing(state, Forking).checkpoint
+
+
+def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
+    for is_early in (False, True):
+        state = engine()
+        step, copy = keepable(state)
+        chosen = ev.Chosen(step, ((X.artifact, ("x",)),))
+        if is_early:  # the choice comes before the copy is there
+            state.handle(chosen)
+        state.handle(ev.Forked(copy))
+        done = state.handle(ev.Froze(copy, 11))
+        if not is_early:
+            done = state.handle(chosen)
+        (order,) = of(ev.MakeImage, done)
+        assert (order.checkpoint, order.only) == (copy, ("x",))
+        assert order.name.startswith("artifact-ax")
+        done = state.handle(ev.Imaged(image(order.name)))
+        (kept,) = of(ev.KeepArtifact, done)
+        assert (kept.artifact, kept.why) == (X.artifact, "")
+        assert ev.Drop(copy) in done
+
+
+def test_copy_of_which_nothing_was_chosen_goes() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    assert ev.Drop(copy) in state.handle(ev.Chosen(step, ()))
+
+
+def test_process_that_cannot_be_copied_stores_it_itself() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Refused(copy, ()))
+    doing(state, Idle)
+    (order,) = of(ev.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
+    assert order.checkpoint is None
+    (kept,) = of(ev.KeepArtifact, state.handle(ev.ImageFailed(order.name, "no room")))
+    assert kept == ev.KeepArtifact(X.artifact, None, "no room")
+    doing(state, Idle)
+
+
+def test_all_that_is_written_is_waited_for() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    (order,) = of(ev.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
+    ask = Ask(9, "drain")
+    assert of(ev.Drain, state.handle(Asked(ask))) == [ev.Drain(ask)]
+    assert not of(ev.Answer, state.handle(ev.Drained(ask)))
+    (answer,) = of(ev.Answer, state.handle(ev.Imaged(image(order.name))))
+    assert answer.ask == ask
