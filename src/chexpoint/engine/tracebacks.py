@@ -11,6 +11,8 @@ import chexpoint
 
 _OURS = os.path.dirname(os.path.abspath(chexpoint.__file__)) + os.sep
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep
+# What carries our messages: no user's code is waited for in them.
+_CARRIERS = ("dateutil", "ipykernel", "jupyter_client", "traitlets", "zmq")
 
 
 def of_user(
@@ -45,6 +47,14 @@ def _end(files: Sequence[str], ours: str, library: str) -> int:
         file = files[number]
         if file.startswith(ours):
             end = number
-        elif not file.startswith(library) or "site-packages" in file:
+        elif not _is_called_by_us(file, library):
             break
     return end
+
+
+def _is_called_by_us(file: str, library: str) -> bool:
+    """Tell whether a step in ``file`` is ours if one of ours stands before it."""
+    _, installed, module = file.rpartition(f"{os.sep}site-packages{os.sep}")
+    if installed:
+        return module.split(os.sep)[0] in _CARRIERS
+    return file.startswith(library)

@@ -40,6 +40,15 @@ def interrupt() -> None:
             ["/cell", "/chex/a", "/std/site-packages/x"],
             ["/cell", "/chex/a", "/std/site-packages/x"],
         ),
+        # What carries our messages is not.
+        (
+            ["/cell", "/chex/a", "/std/site-packages/jupyter_client/session.py", "/std/y"],
+            ["/cell"],
+        ),
+        (
+            ["/cell", "/std/site-packages/zmq/a.py"],
+            ["/cell", "/std/site-packages/zmq/a.py"],
+        ),
         (["/chex/a", "/chex/b"], ["/chex/a", "/chex/b"]),
     ],
 )
