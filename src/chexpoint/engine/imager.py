@@ -38,6 +38,8 @@ _IMAGE_TIMEOUT_S = 600.0
 _MOST_UNDECIDED = 8
 # What takes less to compute is not worth a copy of the process.
 _LEAST_KEPT_S = 0.1
+# What leads to it is, if it takes so much.
+_SOME_S = 1.0
 _LOAD_BYTES_PER_S = 4e8
 
 
@@ -271,11 +273,14 @@ class Imager(Keeper):
     def _is_worth_asking(self, event: ev.RequestDone) -> bool:
         """Return whether a cell may have left something that is worth storing for others.
 
-        Given that what it needs can be loaded, it saves no more than it took itself.
+        Given that what it needs can be loaded, it saves no more than it took itself.  But there
+        may be no room for that; then what is small stands for all that led to it.
         """
         if not self.keeps_artifacts or event.outcome != "ok" or not event.keepable_bytes:
             return False
-        return event.seconds > max(_LEAST_KEPT_S, event.keepable_bytes / _LOAD_BYTES_PER_S)
+        load_s = event.keepable_bytes / _LOAD_BYTES_PER_S
+        path_s = sum(step.seconds for step in self.time.worker.path())
+        return event.seconds > max(_LEAST_KEPT_S, load_s) or path_s > max(_SOME_S, 10 * load_s)
 
     def _await_choice(self, checkpoint: CheckpointId) -> None:
         """Hold a checkpoint until it is known what of it is worth storing."""

@@ -23,8 +23,9 @@ from typing import Literal, get_args
 from chexpoint.errors import InvalidValue
 from chexpoint.graph.ancestry import Ancestry
 from chexpoint.graph.experiment import ExperimentGraph
-from chexpoint.graph.filling import STAY, Candidates, Filling, Shelf, fill, size_of
+from chexpoint.graph.filling import STAY, Candidates, Filling, fill
 from chexpoint.graph.saving import Savings
+from chexpoint.graph.shelf import Shelf
 from chexpoint.graph.utility import LoadRates
 from chexpoint.model import Artifact, ArtifactId, Bytes, Seconds, format_seconds, format_size
 
@@ -49,7 +50,7 @@ class Choice:
     reasons: Mapping[ArtifactId, str] = field(default_factory=dict, compare=False)
     """For each candidate a sentence that says why."""
     size_bytes: Bytes = 0
-    """What those to keep take, before compression."""
+    """What those to keep take on the disk, as far as it is known."""
 
 
 def choose(
@@ -120,7 +121,7 @@ def choose(
             **unfit,
             **{ids[item]: _reason(known, item, kept, strategy) for item in asked},
         },
-        size_bytes=size_of(ancestry, sorted(kept)),
+        size_bytes=known.sizes.together(sorted(kept)),
     )
 
 
@@ -177,7 +178,7 @@ def _why_unfit(ancestry: Ancestry, number: int) -> str:
 
 
 def _storage_aware(known: Candidates, budget: Bytes) -> frozenset[int]:
-    if size_of(known.ancestry, known.items) <= budget:
+    if known.sizes.together(known.items) <= budget:
         return _needed(known, frozenset(known.items))
     by_utility = fill(known, budget)
     if by_utility.is_complete:
@@ -194,7 +195,7 @@ class _Contest:
         self._savings = Savings(known.ancestry, known.load_s)
         self._nothing = self._savings.saved_s(known.base)
         self._values: dict[frozenset[int], Seconds] = {}
-        sizes = {item: size_of(known.ancestry, [item]) for item in known.items}
+        sizes = {item: known.sizes.together([item]) for item in known.items}
         greatest, least = max(sizes.values()), max(min(sizes.values()), 1)
         much = len(known.ancestry.operations) * len(known.items) > _MUCH
         steps = _FEW_STEPS if much else _STEPS
@@ -213,7 +214,7 @@ class _Contest:
         """Return what to keep."""
         best = self._best(self._budget)
         stored = self._known.stored
-        taken = size_of(self._known.ancestry, sorted(stored))
+        taken = self._known.sizes.together(sorted(stored))
         if not stored or taken > self._budget:
             return best
         alone = self._value(stored)
@@ -252,7 +253,7 @@ def _worth_beginning_with(known: Candidates, sizes: Mapping[int, Bytes], most: i
 def _needed(known: Candidates, chosen: frozenset[int]) -> frozenset[int]:
     """Return a choice without what is never loaded, because of what was taken after it."""
     kept = set(chosen)
-    order = sorted(chosen, key=lambda each: (-size_of(known.ancestry, [each]), each))
+    order = sorted(chosen, key=lambda each: (-known.sizes.together([each]), each))
     before = 0
     # Without one of them the way to another is estimated anew, so once is not enough.
     while before != len(kept):
@@ -317,7 +318,7 @@ def _reason(known: Candidates, item: int, kept: frozenset[int], strategy: Strate
     if again <= load:
         where = " from what is kept" if known.gain_s(item, 0) > 0 else ""
         return f"{word}: computing it again{where} takes no longer than loading it."
-    shelf = Shelf(known.ancestry)
+    shelf = Shelf(known.sizes)
     for each in kept:
         shelf.put(each)
     return f"{word}: it needs {format_size(shelf.added(item))}, and others are worth more."

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from chexpoint.graph.ancestry import Ancestry, members
+from chexpoint.graph.shelf import Shelf, Sizes
 from chexpoint.graph.utility import LoadRates
 from chexpoint.model import Bytes, Digest, Seconds
 
@@ -43,37 +44,6 @@ class Filling:
         return frozenset(
             item for item, size in zip(self.items, self.sizes, strict=True) if size <= budget
         )
-
-
-class Shelf:
-    """What artifacts take together: an array that several of them hold is stored once."""
-
-    def __init__(self, ancestry: Ancestry) -> None:
-        self._ancestry = ancestry
-        self._held: set[Digest] = set()
-        self.size_bytes: Bytes = 0
-
-    def added(self, item: int) -> Bytes:
-        """Return what an artifact would add."""
-        group = self._ancestry.artifacts[item].group
-        parts = dict(group.parts)
-        rest = max(0, group.size_bytes - sum(size for _, size in group.parts))
-        return rest + sum(size for digest, size in parts.items() if digest not in self._held)
-
-    def put(self, item: int) -> set[Digest]:
-        """Take an artifact in, and return which of its arrays are new."""
-        self.size_bytes += self.added(item)
-        new = {digest for digest, _ in self._ancestry.artifacts[item].group.parts} - self._held
-        self._held |= new
-        return new
-
-
-def size_of(ancestry: Ancestry, items: Iterable[int]) -> Bytes:
-    """Return what some artifacts take together."""
-    shelf = Shelf(ancestry)
-    for item in items:
-        shelf.put(item)
-    return shelf.size_bytes
 
 
 class Candidates:
@@ -99,6 +69,7 @@ class Candidates:
             Which of the candidates are stored now.
         """
         self.ancestry = ancestry
+        self.sizes = Sizes(ancestry)
         self.items = tuple(items)
         self.stored = frozenset(stored)
         self.load_s = {n: rates.load_s(ancestry.artifacts[n]) for n in (*items, *base)}
@@ -148,7 +119,7 @@ class Candidates:
 
     @cached_property
     def _all_rates(self) -> float:
-        shelf = Shelf(self.ancestry)
+        shelf = Shelf(self.sizes)
         rates = [self.worth_s(n, 0) / max(shelf.added(n), 1) for n in self.items]
         return math.fsum(rates) or 1.0
 
@@ -292,7 +263,7 @@ def fill(
     most_bytes
         Artifacts that add more than this are passed over.
     """
-    run = _Run(candidates, Shelf(candidates.ancestry))
+    run = _Run(candidates, Shelf(candidates.sizes))
     for item in first:
         if run.shelf.size_bytes + run.shelf.added(item) > budget:
             return run.result(is_complete=False)

@@ -176,6 +176,20 @@ def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
         assert ev.Drop(copy) in done
 
 
+def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
+    """What it was made of may have no room."""
+    for size, is_asked in ((10**6, True), (10**9, False)):
+        state = engine()
+        look = submit(state, 1, "x = big()")
+        state.handle(ev.Looked(1, look.place))
+        state.handle(ev.RequestDone(1, seconds=5.0))
+        state.time.worker.seconds = 5.0  # as the recorder notes it
+        look = submit(state, 2, "y = x[:10]")
+        state.handle(ev.Looked(2, look.place))
+        state.handle(ev.RequestDone(2, seconds=0.01, keepable_bytes=size))
+        assert isinstance(state.doing, Forking) is is_asked
+
+
 def test_copy_of_which_nothing_was_chosen_goes() -> None:
     state = engine()
     step, copy = keepable(state)

@@ -100,6 +100,22 @@ def test_arrays_that_two_artifacts_share_are_paid_for_once() -> None:
     assert len(chosen(graph, 9, strategy="simple").keep) == 1
 
 
+def test_room_is_that_on_the_disk() -> None:
+    """What was stored has shrunk to a tenth, so others are taken to do the same, nearly."""
+    graph = graph_of(
+        cell(500, variable("zeros", size=100 * MB, parts=[("columns", 100 * MB)])),
+        cell(500, variable("more", size=100 * MB)),
+    )
+    assert not chosen(graph, 30).keep
+    zeros = graph.artifacts[ArtifactId("zeros")]
+    stored = StoredArtifact(image="i", stored_bytes=10 * MB, load_s=100.0)
+    graph.artifacts[zeros.id] = replace(zeros, stored=stored)
+    found = chosen(graph, 30)
+    assert found.keep == {"zeros", "more"}
+    assert 20 * MB <= found.size_bytes < 25 * MB
+    assert chosen(graph, 15).keep == {"zeros"}
+
+
 def test_what_stands_next_to_something_kept_is_not() -> None:
     """Each of these alone is worth storing; all of them are not."""
     cells = [cell(100, variable("v0", size=2 * MB))]
