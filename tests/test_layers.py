@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "chexpoint"
 LAYERS = (
     {"errors"},
     {"model"},
-    {"config"},
+    {"config", "palette"},
     {"compare", "graph", "image", "lineage", "package", "plan", "store", "view"},
     {"hindsight"},
     {"engine"},

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
+from chexpoint.palette import DIFFERENT, FAILED, SAME
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from chexpoint.cli.capabilities import Capability
 
-STYLES = {"ok": "green", "limited": "yellow", "off": "red"}
+STYLES = {"ok": SAME.colour, "limited": DIFFERENT.colour, "off": FAILED.colour}
 
 
 class DoctorCommand:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 STANDARD_OUTPUT = "-"
 
-_PLAIN_SIGNS = str.maketrans("○●◆▶✗│├─…", "o*#>x|+-~")
+_PLAIN_SIGNS = str.maketrans("○●◉◈✗│├─…", "o*@>x|+-~")
 
 
 def add_project_option(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from chexpoint.cli.picture_files import STANDARD_OUTPUT
 from chexpoint.errors import InvalidValue
 from chexpoint.model import ReplayProgress, format_seconds, format_size, to_json
+from chexpoint.palette import LOOKS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 Watch = Callable[[ReplayProgress], None]
 """Called with everything that happens, by one thread at a time."""
-
-_STYLES = {"same": "green", "close": "green", "different": "yellow", "failed": "red"}
 
 
 def _where(progress: ReplayProgress) -> str:
@@ -126,7 +125,7 @@ class Bars:
                 if version == progress.version:
                     self._progress.update(self._part(worker), visible=False)
         if (line := line_of(progress)) is not None:
-            style = _STYLES.get(progress.status or "", "default")
+            style = LOOKS[progress.status].colour if progress.kind == "version" else "default"
             self._progress.console.print(line, style=style, markup=False, soft_wrap=True)
 
     def picture(self) -> RenderableType:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from chexpoint.lineage.table import columns, printable, shown_digest
 from chexpoint.model import CellLineage, NodeId, format_seconds, format_size
+from chexpoint.palette import DARK, LIGHT, ORANGE, SKY
 
 T = TypeVar("T")
 
@@ -38,33 +39,28 @@ _CELLS = _LEFT + _FILE_WIDTH + _CHANNEL
 _RIGHT = _CELLS + _CELL_WIDTH + _CHANNEL
 _WIDTH = _RIGHT + _FILE_WIDTH + _MARGIN
 
-# Blue and vermilion differ for colour-blind eyes, and both stand out on black and on white.
 # Only a picture that is a document of its own may choose its ink; in a page it takes the page's.
-_STYLE = """
-.chex-lineage text { font: 11px monospace; fill: currentColor; }
-.chex-lineage .strong { font-weight: bold; }
-.chex-lineage .faint { fill-opacity: 0.75; }
-.chex-lineage rect { fill: currentColor; fill-opacity: 0.05; }
-.chex-lineage .cell { stroke: currentColor; stroke-width: 1; }
-.chex-lineage .focus { stroke-width: 3; }
-.chex-lineage .incomplete { stroke-dasharray: 7 4; }
-.chex-lineage .mark { fill: none; stroke: currentColor; stroke-width: 1.2; }
-.chex-lineage .chain { fill: none; stroke: currentColor; stroke-width: 1.5; }
-.chex-lineage .chain-head { fill: currentColor; }
-.chex-lineage .read { stroke: #0072b2; }
-.chex-lineage .wrote { stroke: #d55e00; }
-.chex-lineage .missing { stroke-dasharray: 3 3; fill-opacity: 0; }
-.chex-lineage path.read, .chex-lineage path.wrote { fill: none; stroke-width: 1.3; }
-.chex-lineage polygon.read { fill: #0072b2; stroke: none; }
-.chex-lineage polygon.wrote { fill: #d55e00; stroke: none; }
-:root.chex-lineage { color: #1f2328; }
-@media (prefers-color-scheme: dark) {
-:root.chex-lineage { color: #e6edf3; }
-:root.chex-lineage .read { stroke: #56b4e9; }
-:root.chex-lineage .wrote { stroke: #e69f00; }
-:root.chex-lineage polygon.read { fill: #56b4e9; stroke: none; }
-:root.chex-lineage polygon.wrote { fill: #e69f00; stroke: none; }
-}
+_STYLE = f"""
+.chex-lineage text {{ font: 11px monospace; fill: currentColor; }}
+.chex-lineage .strong {{ font-weight: bold; }}
+.chex-lineage .faint {{ fill-opacity: 0.75; }}
+.chex-lineage rect {{ fill: currentColor; fill-opacity: 0.05; }}
+.chex-lineage .cell {{ stroke: currentColor; stroke-width: 1; }}
+.chex-lineage .focus {{ stroke-width: 3; }}
+.chex-lineage .incomplete {{ stroke-dasharray: 7 4; }}
+.chex-lineage .mark {{ fill: none; stroke: currentColor; stroke-width: 1.2; }}
+.chex-lineage .chain {{ fill: none; stroke: currentColor; stroke-width: 1.5; }}
+.chex-lineage .chain-head {{ fill: currentColor; }}
+.chex-lineage .read {{ stroke: {SKY}; }}
+.chex-lineage .wrote {{ stroke: {ORANGE}; }}
+.chex-lineage .missing {{ stroke-dasharray: 3 3; fill-opacity: 0; }}
+.chex-lineage path.read, .chex-lineage path.wrote {{ fill: none; stroke-width: 1.3; }}
+.chex-lineage polygon.read {{ fill: {SKY}; stroke: none; }}
+.chex-lineage polygon.wrote {{ fill: {ORANGE}; stroke: none; }}
+:root.chex-lineage {{ color: {LIGHT[0]}; }}
+@media (prefers-color-scheme: dark) {{
+:root.chex-lineage {{ color: {DARK[0]}; }}
+}}
 """
 
 

@@ -13,6 +13,7 @@ from IPython.display import display
 from chexpoint.magics.looking_magics import Shown
 from chexpoint.magics.replay_program import Program, batches
 from chexpoint.model import HindsightRow, format_seconds
+from chexpoint.palette import progress_html
 
 
 class HindsightBar:
@@ -39,10 +40,9 @@ class HindsightBar:
 
     def _repr_html_(self) -> str:
         if not self._at:
-            return "<div><progress aria-label='replay' style='width:14em'></progress></div>"
+            return f"<div>{progress_html('replay', 0, 0)}</div>"
         rows = "".join(
-            f"<div><progress aria-label='{escape(version)}' value='{at['done']}'"
-            f" max='{max(at['total'], 1)}' style='width:14em'></progress> {escape(line)}</div>"
+            f"<div>{progress_html(version, at['done'], at['total'])} {escape(line)}</div>"
             for (version, at), line in zip(self._at.items(), self._lines(), strict=True)
         )
         return f"<div>{rows}</div>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from chexpoint.model import ReplayProgress, format_seconds, format_size
+from chexpoint.palette import progress_html
 
 
 class ReplayBar:
@@ -52,7 +53,8 @@ class ReplayBar:
         rows += [(each.version, each.cell, each.cells) for _, each in sorted(self._at.items())]
         texts = [self._whole(), *(f"{done} of {total} cells" for _, done, total in rows[1:])]
         body = "".join(
-            f"<tr>{_cell(escape(name))}{_cell(_bar(name, done, total))}{_cell(escape(text))}</tr>"
+            f"<tr>{_cell(escape(name))}{_cell(progress_html(name, done, total))}"
+            f"{_cell(escape(text))}</tr>"
             for (name, done, total), text in zip(rows, texts, strict=True)
         )
         notes = "".join(f"<div>{escape(note)}</div>" for note in self._notes)
@@ -61,9 +63,3 @@ class ReplayBar:
 
 def _cell(html: str) -> str:
     return f"<td style='text-align:left'>{html}</td>"
-
-
-def _bar(name: str, done: int, total: int) -> str:
-    # Without a value it shows that something is going on.
-    value = f" value='{min(done, total)}' max='{total}'" if total else ""
-    return f"<progress aria-label='{escape(name)}'{value} style='width:14em'></progress>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from chexpoint.model import Checkpoint, Hazard, Status, format_seconds, format_size
+from chexpoint.palette import CHECKPOINT, FAILED, HERE, Look
 
 _HEAD = ("", "checkpoint", "name", "after", "cost", "memory", "used", "note")
 
@@ -27,10 +28,15 @@ class StatusView:
         self._status = status
         self._hazards = hazards
 
+    def _look(self, checkpoint: Checkpoint) -> Look:
+        if checkpoint.bad:
+            return FAILED
+        return HERE if checkpoint.id == self._status.head else CHECKPOINT
+
     def _row(self, checkpoint: Checkpoint) -> tuple[str, ...]:
         notes = ["bad: hung when restored"] if checkpoint.bad else list(checkpoint.warnings)
         return (
-            "▶" if checkpoint.id == self._status.head else "",
+            self._look(checkpoint).sign,
             checkpoint.id,
             checkpoint.name or "",
             f"cell [{checkpoint.execution_count}]" if checkpoint.execution_count else "start",
@@ -69,12 +75,14 @@ class StatusView:
         return "\n".join([*self._lines(), *table])
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in _HEAD)
+        from chexpoint.view import html_view
+
+        head = "".join(f"<th>{escape(name)}</th>" for name in _HEAD)
         body = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in self._row(k))
+            f"<tr><td>{self._look(k).html()}</td>"
+            + "".join(f"<td>{escape(text)}</td>" for text in self._row(k)[1:])
             + "</tr>"
             for k in self._status.checkpoints
         )
         lines = "<br>".join(escape(line) for line in self._lines())
-        return f"<div>{lines}<table><tr>{head}</tr>{body}</table></div>"
+        return html_view(f"{lines}<table><tr>{head}</tr>{body}</table>")

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from chexpoint.view.store_page import store_html
     from chexpoint.view.store_picture import STORE_START, store_svg
     from chexpoint.view.store_rows import image_names, store_json
-    from chexpoint.view.style import PAGE_START, html_page
+    from chexpoint.view.style import PAGE_START, html_page, html_view
     from chexpoint.view.tree_lines import tree_text
     from chexpoint.view.tree_page import tree_html
     from chexpoint.view.tree_picture import TREE_START, tree_svg
@@ -124,7 +124,7 @@ _HOME = {
     "store_page": ("store_html",),
     "store_picture": ("STORE_START", "store_svg"),
     "store_rows": ("image_names", "store_json"),
-    "style": ("PAGE_START", "html_page"),
+    "style": ("PAGE_START", "html_page", "html_view"),
     "tree_lines": ("tree_text",),
     "tree_page": ("tree_html",),
     "tree_picture": ("TREE_START", "tree_svg"),
@@ -178,6 +178,7 @@ __all__ = [
     "hindsight_svg",
     "hindsight_text",
     "html_page",
+    "html_view",
     "image_names",
     "log_html",
     "log_text",

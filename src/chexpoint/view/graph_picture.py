@@ -16,6 +16,7 @@ from chexpoint.model import (
     format_seconds,
     format_size,
 )
+from chexpoint.palette import CHECKPOINT, DARK, GREY, HERE, LIGHT, RECOMPUTED, REUSED
 from chexpoint.view.graph_layout import (
     ARTIFACT_HEIGHT,
     BOX_WIDTH,
@@ -29,7 +30,7 @@ from chexpoint.view.graph_layout import (
 )
 from chexpoint.view.graph_rows import ArtifactRow, artifact_facts, cell_line, what_text
 from chexpoint.view.layout import LETTER
-from chexpoint.view.style import DARK, LIGHT, TREE_RULES
+from chexpoint.view.style import TREE_RULES
 from chexpoint.view.svg import box, cross, path, px, written
 from chexpoint.view.text import clipped, count, printable, source_lines, xml_lines
 
@@ -44,17 +45,18 @@ _LINE = 20.0
 
 GRAPH_RULES = f"""{TREE_RULES}
 .chex-graph .paper {{ fill: var(--jp-layout-color0, Canvas); }}
-.chex-graph .cellbox {{ fill: #8c8c8c; fill-opacity: 0.16; stroke: currentColor; }}
-.chex-graph .open {{ fill: none; stroke: #8c8c8c; stroke-width: 1.2; stroke-dasharray: 4 3; }}
-.chex-graph .inline {{ fill: none; stroke: #0072b2; stroke-width: 1.2; }}
-.chex-graph .kept {{ fill: #0072b2; fill-opacity: 0.14; stroke: #0072b2; stroke-width: 2.2; }}
-.chex-graph .keptsign {{ fill: #0072b2; stroke: #0072b2; }}
-.chex-graph .halfsign {{ fill: none; stroke: #0072b2; stroke-width: 1.4; }}
-.chex-graph .no {{ fill: none; stroke: #8c8c8c; stroke-width: 1.6; }}
-.chex-graph .run {{ fill: none; stroke: #d55e00; stroke-width: 2.6; }}
-.chex-graph .load {{ fill: none; stroke: #009e73; stroke-width: 2.6; }}
-.chex-graph .aim {{ fill: none; stroke: #d81b60; stroke-width: 2.6; }}
-.chex-graph .edge {{ fill: none; stroke: #8c8c8c; stroke-width: 1.2; }}
+.chex-graph .cellbox {{ fill: {GREY}; fill-opacity: 0.16; stroke: currentColor; }}
+.chex-graph .open {{ fill: none; stroke: {GREY}; stroke-width: 1.2; stroke-dasharray: 4 3; }}
+.chex-graph .inline {{ fill: none; stroke: {CHECKPOINT.colour}; stroke-width: 1.2; }}
+.chex-graph .kept {{ fill: {CHECKPOINT.colour}; fill-opacity: 0.14;
+  stroke: {CHECKPOINT.colour}; stroke-width: 2.2; }}
+.chex-graph .keptsign {{ fill: {CHECKPOINT.colour}; stroke: {CHECKPOINT.colour}; }}
+.chex-graph .halfsign {{ fill: none; stroke: {CHECKPOINT.colour}; stroke-width: 1.4; }}
+.chex-graph .no {{ fill: none; stroke: {GREY}; stroke-width: 1.6; }}
+.chex-graph .run {{ fill: none; stroke: {RECOMPUTED.colour}; stroke-width: 2.6; }}
+.chex-graph .load {{ fill: none; stroke: {REUSED.colour}; stroke-width: 2.6; }}
+.chex-graph .aim {{ fill: none; stroke: {HERE.colour}; stroke-width: 2.6; }}
+.chex-graph .edge {{ fill: none; stroke: {GREY}; stroke-width: 1.2; }}
 .chex-graph .idle {{ opacity: 0.55; }}
 svg:root.chex-graph .paper, .chex-graph.chex-light .paper {{ fill: {LIGHT[1]}; }}
 @media (prefers-color-scheme: dark) {{

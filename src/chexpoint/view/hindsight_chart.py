@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from chexpoint.model import HindsightResult, HindsightRow
+from chexpoint.palette import DIFFERENT, VERSION_COLOURS
 from chexpoint.view.hindsight_rows import hindsight_summary, label_names, wanted_rows
 from chexpoint.view.layout import LETTER, MARGIN
 from chexpoint.view.plan_chart import LEFT, RIGHT
 from chexpoint.view.plan_picture import PLAN_RULES
-from chexpoint.view.style import VERSION_COLOURS
 from chexpoint.view.svg import disc, path, px, written
 from chexpoint.view.text import clipped, columns, count, xml
 
@@ -25,7 +25,7 @@ _MOST_DOTS = 80  # of a line; more of them would hide it
 _ROUND = (1.0, 2.0, 5.0, 10.0)
 
 HINDSIGHT_RULES = f"""{PLAN_RULES}
-.chex-tree .apart {{ fill: none; stroke: #d81b60; stroke-width: 1.6; }}
+.chex-tree .apart {{ fill: none; stroke: {DIFFERENT.colour}; stroke-width: 1.6; }}
 """
 
 

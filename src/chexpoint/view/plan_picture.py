@@ -19,6 +19,7 @@ from chexpoint.model import (
     format_seconds,
     format_size,
 )
+from chexpoint.palette import CHECKPOINT, GREY, RECOMPUTED, REUSED, SKY, VERSION_COLOURS
 from chexpoint.view.layout import (
     LABEL_LEAD,
     LABEL_LETTERS,
@@ -35,7 +36,7 @@ from chexpoint.view.plan_chart import Bar, Chart, Lane, draw_chart
 from chexpoint.view.plan_lines import plan_head, schedule_head
 from chexpoint.view.plan_story import End, Names, Stretch, stretches, told
 from chexpoint.view.scale import cost_scale
-from chexpoint.view.style import TREE_RULES, VERSION_COLOURS
+from chexpoint.view.style import TREE_RULES
 from chexpoint.view.svg import box, disc, elbow, path, px, wedge, written
 from chexpoint.view.text import (
     clipped,
@@ -63,15 +64,21 @@ _SOURCE_LINES = 6  # of a tooltip
 _LISTED = 200  # columns of names in a tooltip
 
 _FILLS = "\n".join(
-    f".chex-tree .f{i} {{ fill: {c}; fill-opacity: 0.65; }}" for i, c in enumerate(VERSION_COLOURS)
+    f".chex-tree .{style} {{ fill: {colour}; fill-opacity: 0.65; }}"
+    for style, colour in (
+        *((f"f{i}", colour) for i, colour in enumerate(VERSION_COLOURS)),
+        *((look.style, look.colour) for look in (RECOMPUTED, REUSED, CHECKPOINT)),
+        ("first", SKY),
+    )
 )
 
 PLAN_RULES = f"""{TREE_RULES}
-.chex-tree .area {{ fill: #3a93c9; fill-opacity: 0.35; stroke: #3a93c9; stroke-width: 1.2; }}
-.chex-tree .budget {{ fill: none; stroke: #d81b60; stroke-width: 1.6; stroke-dasharray: 6 3; }}
+.chex-tree .area {{ fill: {CHECKPOINT.colour}; fill-opacity: 0.35;
+  stroke: {CHECKPOINT.colour}; stroke-width: 1.2; }}
+.chex-tree .budget {{ fill: none; stroke: currentColor; stroke-width: 1.6; stroke-dasharray: 6 3; }}
 .chex-tree .axis {{ fill: none; stroke: currentColor; stroke-opacity: 0.6; }}
 .chex-tree .grid {{ fill: none; stroke: currentColor; stroke-opacity: 0.15; }}
-.chex-tree .bar {{ fill: #8c8c8c; fill-opacity: 0.5; stroke: currentColor; stroke-width: 0.6; }}
+.chex-tree .bar {{ fill: {GREY}; fill-opacity: 0.5; stroke: currentColor; stroke-width: 0.6; }}
 {_FILLS}
 """
 

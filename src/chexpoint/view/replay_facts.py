@@ -1,4 +1,4 @@
-"""What there is to say about a replay, however it is shown: looks, verdict, results, savings."""
+"""What there is to say about a replay, however it is shown: verdict, results, savings."""
 
 from __future__ import annotations
 
@@ -16,32 +16,12 @@ from chexpoint.model import (
     Version,
     format_seconds,
 )
+from chexpoint.palette import LOOKS, Look
 from chexpoint.view.text import count, first_line, printable
 
 LEFT_OUT = "left out"
 """What is said of a version for which there was no time."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a status is shown: never by its colour alone."""
-
-    word: str
-    sign: str
-    colour: str
-    """After Okabe and Ito; at least 3 to 1 on light and dark paper, and below a white sign."""
-    style: str
-    """The class that rules of style know it by."""
-
-
-LOOKS: dict[ReplayStatus | None, Look] = {
-    "same": Look(word="same", sign="✓", colour="#00926a", style="same"),
-    "close": Look(word="close", sign="≈", colour="#0072b2", style="close"),
-    "different": Look(word="different", sign="≠", colour="#d55e00", style="different"),
-    "failed": Look(word="failed", sign="✗", colour="#d81b60", style="failed"),
-    "skipped": Look(word="skipped", sign="–", colour="#7f7f7f", style="skipped"),  # noqa: RUF001
-    None: Look(word="not done", sign="…", colour="#7f7f7f", style="todo"),
-}
 
 BAD_FIRST: tuple[ReplayStatus | None, ...] = (
     "failed",

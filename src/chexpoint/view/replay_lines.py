@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from chexpoint.model import Replay, format_seconds, format_size
+from chexpoint.palette import LOOKS
 from chexpoint.view.plan_lines import budget_text
 from chexpoint.view.replay_facts import (
-    LOOKS,
     VersionResult,
     hosts_line,
     tally,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from html import escape
 
 from chexpoint.model import Output, format_size
+from chexpoint.palette import LIGHT
 from chexpoint.view.line_pairs import LinePair, changed_spans, line_pairs, near_changes
 from chexpoint.view.outputs import OutputChange, Shown, data_uri, output_changes, shown
 from chexpoint.view.replay_ansi import ansi_html
@@ -35,7 +36,7 @@ _LOADING = re.compile(r"<(?:link|meta|base)\b[^>]*>?", re.IGNORECASE)
 _UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _ROW = re.compile(r"<(?:tr|p|br|li|h[1-6]|div)\b", re.IGNORECASE)
 _FRAME_STYLE = (
-    "body{margin:8px;font:13px/1.4 system-ui,sans-serif;color:#1f2328;background:#fff}"
+    f"body{{margin:8px;font:13px/1.4 system-ui,sans-serif;color:{LIGHT[0]};background:{LIGHT[1]}}}"
     "table{border-collapse:collapse;border:none;font-size:12px}"
     "td,th{padding:3px 8px;border:none;text-align:right}"
     "thead{border-bottom:1px solid #888}tbody tr:nth-child(odd){background:#f3f4f6}"

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from chexpoint.model import EnvironmentInfo, Replay, ReplayStatus, format_seconds, format_size
+from chexpoint.palette import LOOKS
 from chexpoint.view.plan_lines import budget_text, percent
 from chexpoint.view.replay_cells import cells_html, entries_of
 from chexpoint.view.replay_charts import bar_html, memory_svg, overhead_line, time_bars
 from chexpoint.view.replay_facts import (
-    LOOKS,
     VersionResult,
     hosts_line,
     reached_cells,

@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 
+from chexpoint.palette import DARK, GREY, LIGHT, LOOKS, ORANGE, SAME, SKY, VERMILION
 from chexpoint.view.replay_ansi import COLOURS
-from chexpoint.view.replay_facts import LOOKS
-from chexpoint.view.style import DARK, LIGHT
 
 _STATUSES = "\n".join(
     f".{look.style} {{ --status: {look.colour}; }}\n"
@@ -49,13 +48,13 @@ def _inks(inks: tuple[str, ...]) -> str:
 
 PAGE_STYLE = f"""
 :root {{ color-scheme: light dark; --ink: {LIGHT[0]}; --paper: {LIGHT[1]}; --faint: #59636e;
-  --line: #d1d9e0; --card: #f6f8fa; --old: #ffe9dc; --old-mark: #ffc199; --new: #ddf0ff;
-  --new-mark: #a8d8ff; --marked: #fff1b8;
+  --line: #d1d9e0; --card: #f6f8fa; --marked: #fff1b8; --old: {VERMILION}29;
+  --old-mark: {VERMILION}66; --new: {SKY}2e; --new-mark: {SKY}70;
   --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }}
 {_inks(_LIGHT_INKS)}
 @media (prefers-color-scheme: dark) {{
 :root {{ --ink: {DARK[0]}; --paper: {DARK[1]}; --faint: #9aa4af; --line: #30363d; --card: #151b23;
-  --old: #3a2113; --old-mark: #7a3d12; --new: #0d2a43; --new-mark: #10548c; --marked: #4d3d00; }}
+  --marked: #4d3d00; }}
 {_inks(_DARK_INKS)}
 }}
 * {{ box-sizing: border-box; }}
@@ -65,7 +64,7 @@ body {{ margin: 0; overflow-x: clip; color: var(--ink); background: var(--paper)
 header, main, footer {{ max-width: 1180px; margin: 0 auto; padding: 0 24px; }}
 header {{ padding-top: 32px; }}
 a {{ color: inherit; text-underline-offset: 3px; }}
-:focus-visible {{ outline: 3px solid #3a93c9; outline-offset: 2px; border-radius: 3px; }}
+:focus-visible {{ outline: 3px solid {SKY}; outline-offset: 2px; border-radius: 3px; }}
 .skip {{ position: absolute; left: -9999px; }}
 .skip:focus {{ left: 16px; top: 8px; background: var(--paper); padding: 6px 12px; z-index: 9; }}
 h1 {{ font-size: 30px; line-height: 1.2; margin: 0; letter-spacing: -0.01em; }}
@@ -80,17 +79,17 @@ code, pre {{ font-family: var(--mono); font-size: 12.5px; }}
 pre {{ margin: 8px 0; padding: 10px 12px; border-radius: 6px; white-space: pre-wrap;
   overflow-wrap: anywhere; background: var(--card); border: 1px solid var(--line); }}
 pre.output, pre.traceback {{ background: none; max-height: 420px; overflow: auto; }}
-pre.source {{ border-left: 3px solid #3a93c9; }}
+pre.source {{ border-left: 3px solid {SKY}; }}
 .scroll {{ overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; padding: 4px; }}
 .tree {{ max-height: 640px; overflow-y: auto; }}
 figure {{ margin: 0; }}
 figcaption {{ margin: 8px 0; }}
-.banner {{ border: 1px solid #b87a00; border-left-width: 6px; border-radius: 8px;
+.banner {{ border: 1px solid {ORANGE}; border-left-width: 6px; border-radius: 8px;
   padding: 10px 16px; margin: 20px 0 0; }}
 
 .verdict {{ display: flex; gap: 18px; align-items: center; margin-top: 12px; }}
 .verdict > .big {{ flex: none; width: 60px; height: 60px; border-radius: 50%; display: grid;
-  place-items: center; font-size: 32px; font-weight: 700; color: #ffffff;
+  place-items: center; font-size: 32px; font-weight: 700; color: {LIGHT[1]};
   background: var(--status); print-color-adjust: exact; }}
 .over-line {{ color: var(--faint); margin: 0; overflow-wrap: anywhere; }}
 .under-line {{ color: var(--faint); margin: 4px 0 0; }}
@@ -107,9 +106,9 @@ nav ul {{ display: flex; flex-wrap: wrap; gap: 4px 20px; list-style: none; margi
 .card p {{ font-size: 13px; margin: 8px 0 0; }}
 .track {{ display: block; height: 10px; border-radius: 5px; overflow: hidden; flex: 1;
   background: var(--line); print-color-adjust: exact; }}
-.track i {{ display: block; height: 100%; background: #8c8c8c; border-radius: 5px;
+.track i {{ display: block; height: 100%; background: {GREY}; border-radius: 5px;
   print-color-adjust: exact; }}
-.now .track i, .card > .track i {{ background: #00926a; }}
+.now .track i, .card > .track i {{ background: {SAME.colour}; }}
 .bars {{ margin: 8px 0 0; display: grid; gap: 8px; }}
 .bars dt {{ font-size: 13px; }}
 .bars dt small {{ color: var(--faint); }}
@@ -120,12 +119,12 @@ nav ul {{ display: flex; flex-wrap: wrap; gap: 4px 20px; list-style: none; margi
 
 .status {{ white-space: nowrap; font-weight: 600; }}
 .status .sign, .legend .sign {{ display: inline-grid; place-items: center; width: 20px;
-  height: 20px; border-radius: 5px; background: var(--status); color: #ffffff; font-weight: 700;
+  height: 20px; border-radius: 5px; background: var(--status); color: {LIGHT[1]}; font-weight: 700;
   font-size: 13px; line-height: 1; margin-right: 3px; print-color-adjust: exact; }}
 .legend {{ display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 8px 0; padding: 0; border: 0;
   font-size: 13px; color: inherit; align-items: center; }}
 .legend label {{ display: inline-flex; align-items: center; gap: 4px; cursor: pointer; }}
-.legend [type="checkbox"] {{ margin: 0; accent-color: #3a93c9; width: 16px; height: 16px; }}
+.legend [type="checkbox"] {{ margin: 0; accent-color: {SKY}; width: 16px; height: 16px; }}
 .todo > .sign, .todo .sign {{ background: none !important; color: inherit !important;
   border: 1.5px dashed var(--status); }}
 .legend .tools {{ margin: 0 0 0 auto; cursor: auto; }}
@@ -148,7 +147,7 @@ nav ul {{ display: flex; flex-wrap: wrap; gap: 4px 20px; list-style: none; margi
   overflow-wrap: anywhere; }}
 .strip {{ display: flex; flex-wrap: wrap; gap: 4px; }}
 .square {{ position: relative; width: 20px; height: 20px; border-radius: 4px; display: grid;
-  place-items: center; font-size: 12px; font-weight: 700; line-height: 1; color: #ffffff;
+  place-items: center; font-size: 12px; font-weight: 700; line-height: 1; color: {LIGHT[1]};
   background: var(--status); text-decoration: none; print-color-adjust: exact; }}
 .square.excused {{ background: none; border: 2px solid var(--status); color: var(--ink); }}
 .square.todo {{ background: none; border: 1.5px dashed var(--status); color: inherit; }}
@@ -169,15 +168,15 @@ details.cell[open] > summary {{ border-bottom: 1px solid var(--line); background
   border-radius: 8px 8px 0 0; }}
 details.cell > summary code {{ color: var(--faint); margin-left: 4px; }}
 .body {{ padding: 4px 14px 14px; scroll-margin-top: 56px; }}
-.body:target {{ box-shadow: inset 4px 0 0 #3a93c9; border-radius: 0 0 8px 8px; }}
+.body:target {{ box-shadow: inset 4px 0 0 {SKY}; border-radius: 0 0 8px 8px; }}
 .reasons {{ margin: 8px 0; padding-left: 20px; font-weight: 500; }}
 details.fold {{ margin: 12px 0 0; }}
 summary {{ overflow-wrap: anywhere; }}
 .sides {{ display: grid; grid-template-columns: 1fr 1fr; gap: 16px; margin: 8px 0; }}
 .sides > div {{ min-width: 0; }}
-img {{ max-width: 100%; height: auto; background: #ffffff; border: 1px solid var(--line);
+img {{ max-width: 100%; height: auto; background: {LIGHT[1]}; border: 1px solid var(--line);
   border-radius: 4px; display: block; }}
-iframe {{ width: 100%; border: 1px solid var(--line); border-radius: 4px; background: #ffffff;
+iframe {{ width: 100%; border: 1px solid var(--line); border-radius: 4px; background: {LIGHT[1]};
   color-scheme: light; resize: vertical; }}
 .over {{ font-size: 13px; display: block; cursor: pointer; }}
 .over:has(:checked) + .pictures {{ isolation: isolate; filter: invert(1); }}
@@ -236,7 +235,7 @@ table.lines .alike td + td, table.lines td.none {{ display: none; }}
 }}
 @media (prefers-reduced-motion: reduce) {{ html {{ scroll-behavior: auto; }} }}
 @media print {{
-body {{ font-size: 11pt; color: #000000; background: #ffffff; }}
+body {{ font-size: 11pt; color: {LIGHT[0]}; background: {LIGHT[1]}; }}
 nav, .tools, .legend .tools, .skip, .over, .legend input {{ display: none; }}
 header, main, footer {{ max-width: none; padding: 0; }}
 .scroll, .tree, pre.output, pre.traceback {{ overflow: visible; max-height: none; }}

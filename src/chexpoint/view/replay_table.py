@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chexpoint.model import Replay, format_seconds
-from chexpoint.view.replay_facts import LOOKS, VersionResult, tally, verdict, version_results, work
+from chexpoint.palette import LOOKS
+from chexpoint.view.replay_facts import VersionResult, tally, verdict, version_results, work
 from chexpoint.view.replay_lines import listed_results, rest_line
 from chexpoint.view.style import html_view
 from chexpoint.view.text import clipped, listed, xml
@@ -40,9 +41,8 @@ def replay_html(replay: Replay) -> str:
 
 def _row(result: VersionResult) -> str:
     look = LOOKS[result.status]
-    sign = f'<b style="color:{look.colour}" aria-hidden="true">{look.sign}</b>'
     return (
-        f"<tr><td>{xml(result.label)}</td><td>{sign} {result.word}</td>"
+        f"<tr><td>{xml(result.label)}</td><td>{look.html()} {result.word}</td>"
         f'<td class="number">{len(result.version.path)}</td>'
         f'<td class="number">{format_seconds(result.seconds)}</td>'
         f"<td>{xml(clipped(result.why, _LONGEST_WHY))}</td></tr>\n"

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from chexpoint.model import ExecutionTree, NodeId, Replay, ReplayStatus, Version, format_seconds
+from chexpoint.palette import LIGHT, LOOKS
 from chexpoint.view.layout import LETTER, Label, Layout, Spot, columns_that_fit, lay_out
 from chexpoint.view.outline import outline
-from chexpoint.view.replay_facts import BAD_FIRST, LOOKS, head_line, look_of, tally, why, word_of
+from chexpoint.view.replay_facts import BAD_FIRST, head_line, look_of, tally, why, word_of
 from chexpoint.view.style import TREE_RULES
 from chexpoint.view.svg import box, disc, elbow, path, px, wedge, written
 from chexpoint.view.text import clipped, count, printable, xml_lines
@@ -31,7 +32,7 @@ _RULES = f"""{TREE_RULES}
 {_FILLS}
 .chex-replay .todo {{ fill: none; stroke-width: 1.5; stroke-dasharray: 2 2; }}
 .chex-replay .excused {{ fill-opacity: 0.25; stroke-width: 1.5; }}
-.chex-replay text.sign {{ fill: #ffffff; font-size: 10px; font-weight: bold; stroke: none; }}
+.chex-replay text.sign {{ fill: {LIGHT[1]}; font-size: 10px; font-weight: bold; stroke: none; }}
 .chex-replay text.plain, .chex-replay text.end {{ stroke: none; font-weight: bold; }}
 .chex-replay text.end {{ font-size: 13px; }}
 .chex-replay text.plain, .chex-replay text.end.todo {{ fill: currentColor; }}

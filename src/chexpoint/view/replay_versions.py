@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from chexpoint.model import NodeId, Replay, ReplayStatus, format_seconds
-from chexpoint.view.replay_facts import BAD_FIRST, LOOKS, VersionResult, look_of, tally, word_of
+from chexpoint.palette import LOOKS
+from chexpoint.view.replay_facts import BAD_FIRST, VersionResult, look_of, tally, word_of
 from chexpoint.view.replay_lines import MOST_VERSIONS
 from chexpoint.view.text import clipped, count, xml
 

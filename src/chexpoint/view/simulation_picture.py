@@ -15,6 +15,7 @@ from chexpoint.model import (
     format_seconds,
     format_size,
 )
+from chexpoint.palette import CHECKPOINT, RECOMPUTED, REUSED
 from chexpoint.view.layout import LETTER, MARGIN
 from chexpoint.view.plan_chart import LEFT, RIGHT, time_ticks
 from chexpoint.view.plan_picture import PLAN_RULES, PLAN_START
@@ -23,10 +24,10 @@ from chexpoint.view.svg import box, cross, path, px, written
 from chexpoint.view.text import clipped, count, xml, xml_lines
 
 _KINDS: Mapping[str, tuple[str, str]] = {
-    "first": ("bar f0", "computes cells for the first time"),
-    "again": ("bar f1", "computes cells again"),
-    "load": ("bar f3", "loads an image"),
-    "state": ("bar f2", "checkpoints, restores"),
+    "first": ("bar first", "computes cells for the first time"),
+    "again": (f"bar {RECOMPUTED.style}", "computes cells again"),
+    "load": (f"bar {REUSED.style}", "loads an image"),
+    "state": (f"bar {CHECKPOINT.style}", "checkpoints, restores"),
     "start": ("bar", "starts"),
 }
 """What a host does: its style, and what it is called."""

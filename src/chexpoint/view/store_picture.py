@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from chexpoint.model import Bytes, StoreUsage, format_seconds, format_size
+from chexpoint.palette import CHECKPOINT, DIFFERENT, GREY
 from chexpoint.view.layout import LETTER, MARGIN
 from chexpoint.view.plan_chart import LEFT, RIGHT, size_ticks
 from chexpoint.view.plan_picture import PLAN_RULES
@@ -34,10 +35,11 @@ _STEPS = (10, 5, 2, 1)  # in powers of two, between sizes on the lower scale
 _LISTED = 120  # columns of names in a tooltip
 
 STORE_RULES = f"""{PLAN_RULES}
-.chex-tree .whole {{ fill: #8c8c8c; fill-opacity: 0.3; stroke: #8c8c8c; stroke-width: 1.2; }}
-.chex-tree .stored {{ fill: #0072b2; fill-opacity: 0.75; stroke: #0072b2; stroke-width: 1.2; }}
-.chex-tree .between {{ fill: none; stroke: #8c8c8c; stroke-width: 1.2; }}
-.chex-tree .lost {{ fill: none; stroke: #d55e00; stroke-width: 1.6; }}
+.chex-tree .whole {{ fill: {GREY}; fill-opacity: 0.3; stroke: {GREY}; stroke-width: 1.2; }}
+.chex-tree .stored {{ fill: {CHECKPOINT.colour}; fill-opacity: 0.75;
+  stroke: {CHECKPOINT.colour}; stroke-width: 1.2; }}
+.chex-tree .between {{ fill: none; stroke: {GREY}; stroke-width: 1.2; }}
+.chex-tree .lost {{ fill: none; stroke: {DIFFERENT.colour}; stroke-width: 1.6; }}
 .chex-tree .touch {{ fill: currentColor; fill-opacity: 0; }}
 .chex-tree .touch:hover {{ fill-opacity: 0.08; }}
 """

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chexpoint.model import ExecutionTree, NodeId, Version, format_seconds, format_size
+from chexpoint.palette import CHECKPOINT, FAILED, HERE
 from chexpoint.view.outline import ends_of, first_nodes
 from chexpoint.view.text import (
     clipped,
@@ -22,7 +23,7 @@ from chexpoint.view.text import (
     short,
 )
 
-_MARKS = {"here": "▶", "failed": "✗", "checkpoint": "◆", "": "●"}
+_MARKS = {look.word: look.sign for look in (HERE, FAILED, CHECKPOINT)} | {"": "●"}
 _ROOT = "○"
 _LEAST_LABELS = 12  # columns
 

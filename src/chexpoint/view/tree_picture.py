@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 
 from chexpoint.model import ExecutionTree, NodeId, Version, format_seconds, format_size
+from chexpoint.palette import VERSION_COLOURS
 from chexpoint.view.layout import LETTER, Label, Layout, Spot, columns_that_fit, lay_out
 from chexpoint.view.legend import Marks, legend
 from chexpoint.view.outline import outline
 from chexpoint.view.scale import cost_scale
-from chexpoint.view.style import TREE_RULES, VERSION_COLOURS
+from chexpoint.view.style import TREE_RULES
 from chexpoint.view.svg import box, cross, diamond, disc, elbow, path, px, wedge, written
 from chexpoint.view.text import (
     LONG,

@@ -12,10 +12,9 @@ from html.parser import HTMLParser
 import pytest
 
 from chexpoint.model import ExecutionTree, MemoryMoment, Recording, Replay
+from chexpoint.palette import LOOKS
 from chexpoint.view import PAGE_START, replay_page
-from chexpoint.view.replay_facts import LOOKS, Look
 from chexpoint.view.replay_outputs import FRAME_POLICY
-from chexpoint.view.style import DARK, LIGHT
 from tests.support.replay_html import Tag, named, tags_of
 from tests.support.replay_outputs import bars, differing, display, printed
 from tests.support.replays import (
@@ -119,21 +118,6 @@ def test_statuses_are_never_told_by_a_colour_alone() -> None:
         (look,) = (look for look in LOOKS.values() if look.style == style)
         assert re.match(rf"cell \d: {look.word}", square.attributes["title"])
         assert f'.square.{style}::before {{ content: "{look.sign}"' in html
-
-
-def luminance(colour: str) -> float:
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize("look", LOOKS.values(), ids=lambda look: look.word)
-def test_colours_stand_out_on_light_and_dark_paper_and_below_white_signs(look: Look) -> None:
-    for other in (LIGHT[1], DARK[1], "#ffffff"):
-        low, high = sorted((luminance(look.colour), luminance(other)))
-        assert (high + 0.05) / (low + 0.05) >= 3
 
 
 def test_differing_texts_are_side_by_side_with_what_differs_marked() -> None:

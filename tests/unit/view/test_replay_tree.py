@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from chexpoint.model import Replay, ReplayStatus
-from chexpoint.view.replay_facts import LOOKS
+from chexpoint.palette import LOOKS
 from chexpoint.view.replay_tree import REPLAY_TREE_START, replay_tree_svg
 from tests.support.replays import (
     HOSTILE,

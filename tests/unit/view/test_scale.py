@@ -6,21 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chexpoint.view.scale import CostScale, SizeScale, colour, cost_scale
-from chexpoint.view.style import VERSION_COLOURS
+from tests.support.colours import contrast, luminance
 
 COSTS = st.floats(0, 1e6)
-
-
-def luminance(code: str) -> float:
-    """Return how light a colour is, as the guidelines for accessible pages define it."""
-    parts = [int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 @given(COSTS, COSTS)
@@ -59,9 +47,3 @@ def test_larger_states_have_larger_discs(one: int, other: int) -> None:
     assert scale.radius(0) == 3
     assert scale.radius(2**40) == 9
     assert SizeScale(largest=0, least_px=3, most_px=9).radius(5) == 3
-
-
-def test_lines_of_versions_stand_out_on_black_and_on_white() -> None:
-    for code in (*VERSION_COLOURS, "#d81b60", "#8c8c8c"):
-        assert contrast(code, "#ffffff") >= 3
-        assert contrast(code, "#0d1117") >= 3

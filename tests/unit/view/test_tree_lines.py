@@ -26,11 +26,11 @@ def test_runs_are_lines_and_branches_stand_beside_each_other() -> None:
     text = tree_text(tree, checkpoints={ident(0x11111111): "k1"}, here=ident(0x33333333))
     assert text.split("\n") == [
         "○    fresh interpreter",
-        "◆    11111111    1   1.2 s  1.0 MB  import numpy as np",
-        "├─▶  33333333  2-3   2.5 s  2.0 MB  (base) x = np.arange(10) …",
+        "◉    11111111    1   1.2 s  1.0 MB  import numpy as np",
+        "├─◈  33333333  2-3   2.5 s  2.0 MB  (base) x = np.arange(10) …",
         "✗    44444444    2  60.0 s  1.0 GB  (ones) x = np.ones(3)",
         "",
-        "4 cells, 2 versions   ▶ here   ✗ failed   ◆ checkpoint",
+        "4 cells, 2 versions   ◈ here   ✗ failed   ◉ checkpoint",
     ]
 
 
@@ -55,7 +55,7 @@ def test_lines_fit_and_every_label_is_there(
         named = {word for word in words if not word.startswith("+")}
         assert len(named) + sum(int(word) for word in words if word not in named) == versions
         assert named <= set(tree.labels.values())
-    assert "▶" in text
+    assert "◈" in text
 
 
 def test_the_text_is_never_deep() -> None:
