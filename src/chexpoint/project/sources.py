@@ -113,13 +113,15 @@ def _notebook_cells(path: Path, data: bytes) -> Iterator[SourceCell]:
 
 def _notebook(path: Path, content: object) -> dict[str, Any]:
     """Return a notebook of the format's version 4, in which everything is what it should be."""
-    import nbformat
-
-    version = content.get("nbformat") if isinstance(content, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool):
+    if not isinstance(content, dict) or type(version := content.get("nbformat")) is not int:
         raise InvalidValue(f"{path}: JSON, but not a notebook")
     if version > _NEWEST_NOTEBOOK:
         raise InvalidValue(f"{path}: a notebook of version {version}, which is too new")
+    if version == _NEWEST_NOTEBOOK and _is_plain(content):
+        return content
+    # Takes a second or two to import, where it finds all the validators that it can make use of.
+    import nbformat
+
     try:
         with warnings.catch_warnings():
             # Cells without an id, or with one that is not unique, do no harm here.
@@ -137,6 +139,30 @@ def _notebook(path: Path, content: object) -> dict[str, Any]:
         raise InvalidValue(f"{path}: not a valid notebook: {reason}") from error
     result: dict[str, Any] = notebook
     return result
+
+
+def _is_plain(content: dict[str, Any]) -> bool:
+    """Return whether all that is read of a notebook is what it should be, as it is in the file."""
+    cells = content.get("cells")
+    return (
+        type(content.get("nbformat_minor")) is int
+        and isinstance(content.get("metadata"), dict)
+        and isinstance(cells, list)
+        and all(isinstance(cell, dict) and _is_plain_cell(cell) for cell in cells)
+    )
+
+
+def _is_plain_cell(cell: dict[str, Any]) -> bool:
+    source, metadata = cell.get("source"), cell.get("metadata")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = cell["source"] = "".join(source)
+    tags = metadata.get("tags", []) if isinstance(metadata, dict) else None
+    return (
+        cell.get("cell_type") in {"code", "markdown", "raw"}
+        and isinstance(source, str)
+        and isinstance(tags, list)
+        and all(isinstance(tag, str) for tag in tags)
+    )
 
 
 def _cell_ids(content: object) -> list[str]:
