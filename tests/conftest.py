@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
+from pathlib import Path
+
 import pytest
 
 # A failing assert in the shared checks is as telling as one in a test module.
@@ -16,6 +19,16 @@ _LONG = (
     "e2e/test_packages.py",
     "browser/test_jupyterlab.py",
 )
+
+
+# Thousands of processes import these, and may not write what they have compiled for the next one.
+_COMPILED = ("src", "tests/support")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # once, not in each process of xdist
+        for folder in _COMPILED:
+            compileall.compile_dir(Path(__file__).parents[1] / folder, quiet=1)
 
 
 def _rank(item: pytest.Item) -> tuple[int, bool]:
