@@ -5,15 +5,16 @@ A fork holds all of it.  Things are compared with how they were before the first
 
 from __future__ import annotations
 
-import asyncio
 import builtins
-import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chexpoint.model import Hazard
+
+if TYPE_CHECKING:  # the supervisor, which asks for reasons only, has no use for it
+    import asyncio
 
 _HOOKS = ("excepthook", "displayhook", "unraisablehook", "breakpointhook")
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -43,7 +44,10 @@ class Beyond:
     def __init__(self, shell: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._shell = shell
         self._loop = loop
+        import asyncio
+
         self._before = _facts()
+        self._loggers = _loggers().keys()
         self._tasks = asyncio.all_tasks(loop)
 
     def found(self) -> str:
@@ -51,6 +55,8 @@ class Beyond:
         return next(self._all(), "")
 
     def _all(self) -> Iterator[str]:
+        import asyncio
+
         now = _facts()
         for name, before in self._before.items():
             if now[name] != before:
@@ -61,6 +67,7 @@ class Beyond:
         if any(not task.done() for task in asyncio.all_tasks(self._loop) - self._tasks):
             yield "an asyncio task is waiting"
         yield from self._in_the_shell()
+        yield from self._in_libraries()
 
     def _in_the_shell(self) -> Iterator[str]:
         """Yield what cells have registered with IPython."""
@@ -85,9 +92,23 @@ class Beyond:
         if any(map(_is_of_a_cell, transforms)):
             yield "a function of a cell changes the source of cells"
 
+    def _in_libraries(self) -> Iterator[str]:
+        """Yield what cells have registered with libraries, and no variable holds."""
+        held = set(map(id, self._shell.user_ns.values()))
+        for name, logger in _loggers().items():
+            if name not in self._loggers and id(logger) not in held:
+                yield f"logger '{name}' has a handler, and no variable holds it"
+        pandas: Any = sys.modules.get("pandas")
+        for kind in (pandas.Series, pandas.DataFrame, pandas.Index) if pandas else ():
+            for name, accessor in vars(kind).items():
+                if getattr(getattr(accessor, "_accessor", None), "__module__", "") == "__main__":
+                    yield f"the accessor '{name}' of pandas was defined in a cell"
+
 
 def _facts() -> Mapping[str, Any]:
     """Return what can be compared, by what to call it."""
+    import logging
+
     handlers: dict[str, Any] = {}
     for number in signal.valid_signals() - {signal.SIGINT, signal.SIGKILL, signal.SIGSTOP}:
         handlers[str(number)] = signal.getsignal(number)
@@ -98,6 +119,18 @@ def _facts() -> Mapping[str, Any]:
         "a hook of sys": _Same({name: getattr(sys, name) for name in _HOOKS}),
         "the trace function": _Same({"trace": sys.gettrace(), "profile": sys.getprofile()}),
         "the handlers of the root logger": _Same(dict(enumerate(logging.getLogger().handlers))),
+    }
+
+
+def _loggers() -> dict[str, Any]:
+    """Return the loggers with handlers that are of no library: those come with its import."""
+    import logging
+
+    return {
+        name: logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if name == "__main__" or name.partition(".")[0] not in sys.modules
+        if any(type(each) is not logging.NullHandler for each in getattr(logger, "handlers", ()))
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 
 from chexpoint.config import Config
 from chexpoint.engine.journal import Journal
@@ -25,7 +25,7 @@ def serve(argv: list[str], spawner: Spawner, journal: Journal | None = None) -> 
         missing=settings.missing,
         can_fork=settings.can_fork,
         overhead=settings.overhead,
-        session=uuid.uuid4().hex[:12],
+        session=os.urandom(6).hex(),
     )
     supervisor = Supervisor(state, spawner, journal=journal)
     supervisor.start()

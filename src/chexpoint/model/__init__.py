@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     )
     from chexpoint.model.graph import (
         Artifact,
-        KeepStrategy,
         Operation,
         Read,
         RecordedOperation,
         StoredArtifact,
     )
     from chexpoint.model.hindsight import (
-        DEFAULT_OVERHEAD,
         BlockRecord,
         HindsightFinding,
         HindsightResult,
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
         Bytes,
         CheckpointId,
         Digest,
+        KeepStrategy,
         NodeId,
         OperationId,
         Seconds,
@@ -129,6 +128,7 @@ if TYPE_CHECKING:
         StoredImage,
     )
     from chexpoint.model.size import (
+        DEFAULT_OVERHEAD,
         format_seconds,
         format_size,
         parse_overhead,
@@ -173,14 +173,12 @@ _HOME = {
     ),
     "graph": (
         "Artifact",
-        "KeepStrategy",
         "Operation",
         "Read",
         "RecordedOperation",
         "StoredArtifact",
     ),
     "hindsight": (
-        "DEFAULT_OVERHEAD",
         "BlockRecord",
         "HindsightFinding",
         "HindsightResult",
@@ -201,6 +199,7 @@ _HOME = {
         "Bytes",
         "CheckpointId",
         "Digest",
+        "KeepStrategy",
         "NodeId",
         "OperationId",
         "Seconds",
@@ -274,6 +273,7 @@ _HOME = {
         "StoredImage",
     ),
     "size": (
+        "DEFAULT_OVERHEAD",
         "format_seconds",
         "format_size",
         "parse_overhead",

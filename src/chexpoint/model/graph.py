@@ -9,14 +9,11 @@ same artifacts, whoever runs it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from chexpoint.model.ids import ArtifactId, Bytes, Digest, OperationId, Seconds
 from chexpoint.model.record import Output
 from chexpoint.model.variables import ModelScore, VariableGroup
-
-KeepStrategy = Literal["storage-aware", "simple", "helix", "all", "none"]
-"""How it is chosen which artifacts are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from chexpoint.model.ids import Bytes, Seconds
 
 LoopKind = Literal["for", "while"]
-DEFAULT_OVERHEAD: float | None = 1 / 15
-"""The share of time that checkpoints of loops may take: the paper's."""
 Standing = Literal["exact", "unverified", "diverged"]
 """How far a replayed value can be trusted."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NewType
+from typing import Literal, NewType
 
 CheckpointId = NewType("CheckpointId", str)
 """Identifies a checkpoint within one engine; never used for a second one."""
@@ -24,3 +24,6 @@ ArtifactId = NewType("ArtifactId", str)
 
 OperationId = NewType("OperationId", str)
 """Names a cell together with all that it depends on."""
+
+KeepStrategy = Literal["storage-aware", "simple", "helix", "all", "none"]
+"""How it is chosen which artifacts are stored."""

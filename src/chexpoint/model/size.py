@@ -1,4 +1,4 @@
-"""Sizes in bytes, as people write them."""
+"""Sizes in bytes and shares of time, as people write them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 import re
 
 from chexpoint.errors import InvalidValue
+
+DEFAULT_OVERHEAD: float | None = 1 / 15
+"""The share of time that checkpoints of loops may take: the paper's."""
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
