@@ -21,12 +21,15 @@ def cells(text: str) -> tuple[str, ...]:
 FIRST = cells(
     """
     # %%
+    from itertools import combinations
+
     import numpy as np
     import pandas as pd
+    from sklearn.cluster import MiniBatchKMeans
     from sklearn.impute import SimpleImputer
     from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import train_test_split
-    from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
+    from sklearn.model_selection import KFold, train_test_split
+    from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, QuantileTransformer
 
     # %%
     flights = pd.read_csv("../data/flights.csv", index_col="rownames")
@@ -112,6 +115,77 @@ FIRST = cells(
         rhythm[f"{name}_off"] = known["sched_dep_time"] - times.transform("median")
 
     # %%
+    # How often all that is known occurs together, by twos and threes.
+    kinds = known[["carrier", "origin", "dest", "hour", "month", "tailnum"]].copy()
+    kinds["weekday"] = calendar["weekday"]
+    counts = pd.DataFrame(index=known.index)
+    for size in (2, 3):
+        for names in combinations(kinds.columns, size):
+            same = kinds.groupby(list(names), dropna=False)["hour"]
+            counts["_".join(["n", *names])] = same.transform("size").astype("float32")
+    print(counts.shape)
+
+    # %%
+    # How a flight stands among its like.
+    numbers = schedule[["sched_dep_time", "distance", "length", "speed", "night"]]
+    among = {}
+    for name in kinds.columns:
+        same = numbers.groupby(kinds[name], dropna=False)
+        among[f"{name}_off"] = (numbers - same.transform("mean")) / (same.transform("std") + 1)
+        among[f"{name}_rank"] = same.rank(pct=True)
+    among = pd.concat(among, axis=1).fillna(0.0).astype("float32")
+    among.columns = ["_".join(names) for names in among.columns]
+    print(among.shape)
+
+    # %%
+    # How much goes on at the same airport shortly before.
+    def count_before(times, span):
+        return np.arange(len(times)) - np.searchsorted(times, times - span)
+
+
+    planned = known[["origin", "carrier", "dest", "tailnum"]].copy()
+    planned["at"] = when.dt.tz_localize(None) + pd.to_timedelta(known["minute"], unit="min")
+    planned = planned.sort_values("at", kind="stable")
+    rush = pd.DataFrame(index=known.index)
+    for keys in (["origin"], ["carrier"], ["dest"], ["origin", "carrier"], ["origin", "dest"]):
+        for span in ("30min", "2h", "8h", "7D"):
+            times = planned.groupby(keys)["at"]
+            counted = times.transform(count_before, span=pd.Timedelta(span))
+            rush["_".join([*keys, span])] = counted.astype("float32")
+    print(rush.shape, float(rush.sum().sum()))
+
+    # %%
+    # How often flights of the same kind are late, without the flight itself.
+    def late_share(names, weight=20):
+        found = pd.Series(np.nan, known.index)
+        for train, test in KFold(5, shuffle=True, random_state=50).split(known):
+            told = late.iloc[train].groupby([kinds[name].iloc[train] for name in names])
+            sums = told.agg(["sum", "count"])
+            share = (sums["sum"] + weight * late.mean()) / (sums["count"] + weight)
+            asked = kinds[list(names)].iloc[test]
+            found.iloc[test] = asked.join(share.rename("share"), on=list(names))["share"]
+        return found.fillna(late.mean()).astype("float32")
+
+
+    shares = pd.DataFrame(
+        {
+            f"{'_'.join(names)}_late": late_share(names)
+            for size in (1, 2)
+            for names in combinations(kinds.columns, size)
+        }
+    )
+    print(shares.shape, shares.corrwith(late).nlargest(5))
+
+    # %%
+    # Which flights are alike, whatever they are called.
+    even = QuantileTransformer(output_distribution="normal", random_state=50)
+    evened = even.fit_transform(pd.concat([schedule, busy, rhythm], axis=1))
+    centres = MiniBatchKMeans(24, n_init=3, random_state=50).fit(evened)
+    alike = pd.DataFrame(centres.transform(evened), columns=[f"centre_{n}" for n in range(24)])
+    alike = alike.astype("float32")
+    print(alike.shape, float(alike.min(axis=1).mean()))
+
+    # %%
     chosen = pd.concat([schedule[["length", "night"]], fleet_full[["age", "seats"]]], axis=1)
     chosen["minute_of_day"] = minutes(known["sched_dep_time"])
     polynomial = PolynomialFeatures(degree=3)
@@ -126,7 +200,11 @@ FIRST = cells(
     print(links.tail(10))
 
     # %%
-    first = pd.concat([calendar, schedule, fleet_full, busy, rhythm, powers, dummies], axis=1)
+    first = pd.concat(
+        [calendar, schedule, fleet_full, busy, rhythm, counts, among, rush, shares, alike]
+        + [powers, dummies],
+        axis=1,
+    )
     print(first.shape, float(first.sum().sum()))
 
     # %%
@@ -136,7 +214,7 @@ FIRST = cells(
 
     # %%
     X_train, X_test, y_train, y_test = train_test_split(
-        scaled, late, train_size=0.05, test_size=0.04, random_state=50, stratify=late
+        scaled, late, train_size=0.02, test_size=0.02, random_state=50, stratify=late
     )
     """
 )
@@ -247,18 +325,45 @@ SECOND = cells(
     order = trips.sort_values(["tailnum", "time_hour", "rownames"])
     of_plane = order.groupby("tailnum")["arr_delay"]
     past = pd.DataFrame({"plane_last": of_plane.shift(1), "plane_last_but_one": of_plane.shift(2)})
-    for flights_ago in (3, 10, 30):
+    for flights_ago in (3, 10, 30, 100):
         found = lately(order, ["tailnum"], flights_ago, 1)
         past = past.join(found.add_prefix(f"plane_{flights_ago}_"))
     past = past.sort_index()
 
     # %%
     order = trips.sort_values(["time_hour", "rownames"])
-    for keys in (["carrier"], ["dest"], ["origin", "carrier"], ["origin", "dest"], ["flight"]):
+    places = (["origin"], ["dest"], ["origin", "dest"], ["origin", "hour"], ["dest", "hour"])
+    lines = (["carrier"], ["origin", "carrier"], ["carrier", "dest"], ["flight"])
+    for keys in (*places, *lines):
         name = "_".join(keys)
-        for window in (20, 100):
+        for window in (20, 100, 500):
             found = lately(order, keys, window, 50)
             past = past.join(found.add_prefix(f"{name}_{window}_"))
+    print(past.shape)
+
+    # %%
+    # Whose delays go up, and whose go down.
+    def trend(delays):
+        values = delays.to_numpy()
+        slopes = np.full(len(values), np.nan)
+        for at in range(10, len(values)):
+            latest = values[at - 10 : at]
+            slopes[at] = latest @ RAMP
+        return pd.Series(slopes, delays.index)
+
+
+    RAMP = (np.arange(10) - 4.5) / 82.5
+    for key in ("tailnum", "flight", "dest", "carrier"):
+        past[f"{key}_trend"] = order.groupby(key)["arr_delay"].transform(trend)
+    print(past.filter(like="_trend").describe())
+
+    # %%
+    # The same with what is long ago counting less.
+    for key in ("tailnum", "flight", "dest"):
+        before = order.groupby(key)["arr_delay"].shift(5)
+        for halflife in (5, 20, 80):
+            faded = before.groupby(order[key]).ewm(halflife=halflife).mean()
+            past[f"{key}_{halflife}_faded"] = faded.reset_index(level=0, drop=True)
     print(past.shape)
 
     # %%
@@ -318,7 +423,7 @@ FOLDS = cells(
 SECOND_MODELS = FOLDS + cells(
     """
     # %%
-    few = second.sample(frac=0.05, random_state=50)
+    few = second.sample(frac=0.02, random_state=50)
     control = few[[name for name in few.columns if not name.startswith(("plane_", "carrier_"))]]
     print("control", folds(control, target.loc[few.index], max_iter=20))
 

@@ -72,6 +72,39 @@ THIRD = cells(
     print(more.shape)
 
     # %%
+    # What is usual, and what is the worst, for all that a flight belongs to.
+    for key in ("route", "slot"):
+        delays = wide.groupby(key)["arr_delay"].shift(30)
+        rolled = delays.groupby(wide[key]).rolling(200, min_periods=5)
+        usual = pd.DataFrame(
+            {
+                f"{key}_{share}": rolled.quantile(share / 100).reset_index(level=0, drop=True)
+                for share in (10, 50, 90)
+            }
+        ).sort_index()
+        more = pd.concat([more, usual.astype("float32")], axis=1)
+    print(more.shape)
+
+    # %%
+    # How late the flights were that are most like it, of the half-year before or after.
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import StandardScaler
+
+    where = ["lat", "lon", "bearing", "distance", "sched_dep_time", "sched_arr_time"]
+    spots = StandardScaler().fit_transform(wide[where].fillna(0))
+    spring = (wide["month"] <= 6).to_numpy()
+    nearest = np.empty((len(wide), 3))
+    for mine in (spring, ~spring):
+        near = NearestNeighbors(n_neighbors=300).fit(spots[~mine])
+        found = near.kneighbors(spots[mine], return_distance=False)
+        delays = wide["arr_delay"].to_numpy()[~mine][found]
+        stacked = [delays[:, :20].mean(axis=1), delays.mean(axis=1), (delays > 15).mean(axis=1)]
+        nearest[mine] = np.stack(stacked, axis=1)
+    names = ["near_20", "near_300", "near_late"]
+    more = pd.concat([more, pd.DataFrame(nearest, columns=names, dtype="float32")], axis=1)
+    print(more.shape, nearest.mean(axis=0))
+
+    # %%
     kinds = pd.get_dummies(wide[["carrier", "origin", "dest"]], dtype="float32")
     more = pd.concat([more, kinds], axis=1)
 
@@ -92,7 +125,7 @@ THIRD = cells(
 THIRD_MODELS = FOLDS + cells(
     """
     # %%
-    some = third.sample(frac=0.03, random_state=50)
+    some = third.sample(frac=0.02, random_state=50)
     print("third", folds(some, target.loc[some.index], max_iter=20))
     """
 )
@@ -119,7 +152,7 @@ SEARCHES = cells(
     from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
     # %%
-    few = X_train.sample(frac=0.25, random_state=50)
+    few = X_train.sample(frac=0.5, random_state=50)
     searched = RandomizedSearchCV(
         HistGradientBoostingClassifier(max_iter=15, random_state=50),
         {"learning_rate": [0.05, 0.1, 0.2, 0.3], "max_leaf_nodes": [8, 15, 31], "max_bins": [63]},
@@ -158,7 +191,7 @@ def boosted_on(name: str, y: str) -> tuple[str, ...]:
         from sklearn.model_selection import train_test_split
 
         X_train, X_test, y_train, y_test = train_test_split(
-            {name}, {y}, train_size=0.05, test_size=0.04, random_state=50, stratify={y}
+            {name}, {y}, train_size=0.02, test_size=0.02, random_state=50, stratify={y}
         )
         """
         )
