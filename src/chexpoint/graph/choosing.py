@@ -16,7 +16,7 @@ and not about what is added to them; that is why they keep a greater budget from
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -61,6 +61,7 @@ def choose(
     alpha: float = 0.5,
     strategy: Strategy = "storage-aware",
     rates: LoadRates | None = None,
+    write_s: Callable[[Artifact], Seconds] = lambda _: 0.0,
 ) -> Choice:
     """Return which artifacts to store within a budget.
 
@@ -77,6 +78,8 @@ def choose(
         ``all`` stores everything, whatever the budget, and ``none`` nothing.
     rates
         What loads take.
+    write_s
+        What storing an artifact takes that is not stored.
 
     Raises
     ------
@@ -99,6 +102,7 @@ def choose(
         stored=[n for n in asked if ancestry.artifacts[n].stored],
         alpha=alpha,
         rates=rates or LoadRates(),
+        write_s=write_s,
     )
     match strategy:
         case "storage-aware":
@@ -306,18 +310,21 @@ def _helix(known: Candidates, budget: Bytes) -> frozenset[int]:
 
 
 def _reason(known: Candidates, item: int, kept: frozenset[int], strategy: Strategy) -> str:
-    load = known.load_s[item]
+    write = known.write_s.get(item, 0.0)
+    load = known.load_s[item] - write
     others = known.set_of(kept - {item})
-    again = known.gain_s(item, others) + load
+    again = known.gain_s(item, others) + load + write
     costs = f"loading it takes {format_seconds(load)}, computing it again {format_seconds(again)}"
     if item in kept:
         return f"Kept: {costs}."
     word = "Dropped" if item in known.stored else "Not stored"
     if strategy == "none":
         return f"{word}: nothing is stored."
+    where = " from what is kept" if known.gain_s(item, 0) > 0 else ""
     if again <= load:
-        where = " from what is kept" if known.gain_s(item, 0) > 0 else ""
         return f"{word}: computing it again{where} takes no longer than loading it."
+    if again <= load + write:
+        return f"{word}: computing it again{where} takes no longer than storing and loading it."
     shelf = Shelf(known.sizes)
     for each in kept:
         shelf.put(each)

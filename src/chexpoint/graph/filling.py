@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from chexpoint.graph.ancestry import Ancestry, members
 from chexpoint.graph.shelf import Shelf, Sizes
 from chexpoint.graph.utility import LoadRates
-from chexpoint.model import Bytes, Digest, Seconds
+from chexpoint.model import Artifact, Bytes, Digest, Seconds
 
 STAY = 1.1
 """What is stored stays unless something else is better by this factor."""
@@ -58,6 +58,7 @@ class Candidates:
         stored: Collection[int],
         alpha: float,
         rates: LoadRates,
+        write_s: Callable[[Artifact], Seconds] = lambda _: 0.0,
     ) -> None:
         """Get to know the candidates.
 
@@ -67,12 +68,19 @@ class Candidates:
             Artifacts that can be loaded whatever is chosen.
         stored
             Which of the candidates are stored now.
+        write_s
+            What storing one of the others takes, which it must save as well.
         """
         self.ancestry = ancestry
         self.sizes = Sizes(ancestry)
         self.items = tuple(items)
         self.stored = frozenset(stored)
-        self.load_s = {n: rates.load_s(ancestry.artifacts[n]) for n in (*items, *base)}
+        self.write_s = {n: write_s(ancestry.artifacts[n]) for n in {*items} - self.stored}
+        self.load_s = {
+            n: rates.load_s(ancestry.artifacts[n]) + self.write_s.get(n, 0.0)
+            for n in (*items, *base)
+        }
+        """What loading takes, after writing if need be."""
         # A number that a cell computes at once is not worth loading, although it is there.
         self.base = frozenset(n for n in base if self.load_s[n] < ancestry.recreation(n))
         self._base_s = {n: self.load_s[n] for n in self.base}

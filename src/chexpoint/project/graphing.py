@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 Objection = Callable[[Sequence[CellLineage], CellLineage, Sequence[Output]], str]
 """Returns why the results of a run cannot stand for a cell now."""
 
+# To write an image takes as long as to load it, and a copy of the process.
+_WRITE_S = 0.05
 # Another kernel may have stored something meanwhile.
 _REFRESH_S = 20.0
 
@@ -161,13 +163,15 @@ class Graphing:
         graph = self._whole()
         stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
         mine = {artifact.id for artifact, _ in large}
+        rates = self._load_rates()
         choice = choose(
             graph,
             stored | mine,
             budget_bytes=self._settings.budget_bytes,
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
-            rates=self._load_rates(),
+            rates=rates,
+            write_s=lambda artifact: _WRITE_S + rates.load_s(artifact),
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)

@@ -60,6 +60,19 @@ def test_what_takes_as_long_to_load_is_not_kept_although_there_is_room() -> None
     assert not chosen(graph, 1000, strategy="simple").keep
 
 
+def test_what_saves_less_than_storing_it_takes_is_not_kept() -> None:
+    graph = graph_of(cell(3, variable("table", size=MB)))
+    assert chosen(graph, 10, write_s=lambda _: 1.0).keep == {"table"}
+    found = chosen(graph, 10, write_s=lambda _: 2.5)
+    assert not found.keep
+    assert said(found, "table") == (
+        "Not stored: computing it again takes no longer than storing and loading it."
+    )
+    table = graph.artifacts[ArtifactId("table")]
+    graph.artifacts[table.id] = replace(table, stored=StoredArtifact(image="i", load_s=1.0))
+    assert chosen(graph, 10, write_s=lambda _: 2.5).keep == {"table"}
+
+
 def test_frequent_artifacts_come_first() -> None:
     graph = graph_of(
         cell(20, variable("rare", size=2 * MB)),
