@@ -3,6 +3,7 @@
 python tests/bench/hindsight.py                       everything; about three quarters of an hour
 python tests/bench/hindsight.py --quick               trainings of a few seconds: no figures, a try
 python tests/bench/hindsight.py --only training --of cnn --repeats 5
+python tests/bench/hindsight.py --only training --of cnn --size 0.2 --repeats 1     a minute each
 python tests/bench/hindsight.py --only flor --keep DIR
 
 Each training is run in turns by plain Python, by ``chex record`` without recording of loops, and by
@@ -258,13 +259,14 @@ SECTIONS: dict[str, Callable[[Options], Row]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="trainings of a few seconds")
+    parser.add_argument("--size", type=float, default=1.0, help="a part of the steps of an epoch")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between")
     parser.add_argument("--of", default="", help="trainings, with commas between; all without it")
     parser.add_argument("--repeats", type=int, help="rounds; 3, or 1 with --quick")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, and leave it there")
     args = parser.parse_args()
-    works = workloads(is_quick=args.quick)
-    found: Row = {"load": os.getloadavg()[0], "quick": args.quick}
+    works = workloads(is_quick=args.quick, size=args.size)
+    found: Row = {"load": os.getloadavg()[0], "quick": args.quick, "size": args.size}
     with tempfile.TemporaryDirectory(prefix="chex-hindsight-") as name:
         options = Options(
             works={n: work for n, work in works.items() if not args.of or n in args.of.split(",")},

@@ -191,8 +191,14 @@ def fine_tuning(epochs: int, steps: int) -> Workload:
     )
 
 
-def workloads(*, is_quick: bool) -> dict[str, Workload]:
-    """Return the trainings by their names: of about 300 s and 40 s, or of a few seconds."""
+def workloads(*, is_quick: bool, size: float = 1.0) -> dict[str, Workload]:
+    """Return the trainings by their names: of about 300 s and 40 s, or of a few seconds.
+
+    Parameters
+    ----------
+    size
+        A part of the images and steps of an epoch.
+    """
     epochs, images, steps = (10, 640, 6) if is_quick else (40, 16000, 30)
-    made = [cnn(epochs, images), fine_tuning(epochs, steps)]
+    made = [cnn(epochs, int(images * size)), fine_tuning(epochs, max(1, int(steps * size)))]
     return {work.name: work for work in made}

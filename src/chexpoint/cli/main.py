@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import chexpoint
+from chexpoint.cli.bench import BenchCommand
 from chexpoint.cli.command import Command, OneLineParser
 from chexpoint.cli.completion import CompletionCommand
 from chexpoint.cli.config import ConfigCommand
@@ -45,6 +46,7 @@ EXIT_BROKEN_PIPE = 141
 def all_commands() -> list[Command]:
     """Return one instance of every verb, in alphabetical order."""
     return [
+        BenchCommand(),
         CompletionCommand(build_parser),
         ConfigCommand(),
         DemoCommand(),

@@ -80,7 +80,7 @@ def test_debug_variable_lets_the_traceback_through(monkeypatch: pytest.MonkeyPat
     ("words", "line"),
     [
         (["doctr"], "Did you mean doctor?"),
-        (["xyzzy"], "Known: completion, config, demo, diff, doctor"),
+        (["xyzzy"], "Known: bench, completion, config, demo, diff, doctor"),
         (["doctor", "--nonsense"], "unrecognized arguments: --nonsense"),
         (["completion"], "the following arguments are required: shell"),
         (["completion", "tcsh"], "invalid choice: 'tcsh'"),
