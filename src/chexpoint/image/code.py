@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from chexpoint.image import live
 from chexpoint.image.lost import Lost
 from chexpoint.image.modules import is_importable
+from chexpoint.image.source import OPAQUE, names_of_functions
 
 if TYPE_CHECKING:
     from chexpoint.image.pickler import ImagePickler
@@ -120,7 +121,26 @@ def _globals(pickler: ImagePickler, names: dict[str, Any]) -> object:
     if home is not None and vars(home) is names and getattr(home, "__spec__", None) is not None:
         pickler.world.modules.add(home.__name__)
         return _kept(pickler, names, lambda: ModuleGlobals(home.__name__))
-    return _kept(pickler, names, lambda: {k: v for k, v in names.items() if k != "__builtins__"})
+    return _kept(pickler, names, lambda: _own_globals(names))
+
+
+def _own_globals(names: dict[str, Any]) -> dict[str, Any]:
+    """Return the globals of functions without a module; of a copy of the namespace, what they use.
+
+    attrs gives such a copy to the methods it writes: with it, they would hold every variable.
+    """
+    if names.get("__name__") != "__main__":
+        return {name: value for name, value in names.items() if name != "__builtins__"}
+    used = {"__name__"}
+    for user in gc.get_referrers(names):
+        if isinstance(user, types.FunctionType) and user.__globals__ is names:
+            used.update(user.__code__.co_names, names_of_functions(user.__code__))
+    is_whole = not OPAQUE.isdisjoint(used)
+    return {
+        name: value
+        for name, value in names.items()
+        if name != "__builtins__" and (is_whole or name in used)
+    }
 
 
 def _kept(pickler: ImagePickler, key: object, make: Callable[[], object]) -> object:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chexpoint.image.memory import Block
     from chexpoint.image.pickler import ImagePickler
 
+MASKED = ("numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray")
 SPARSE = 2
 """A view of memory this many times its size is stored as a copy: most of that is not its own."""
 
@@ -97,9 +98,11 @@ def _check_owner(pickler: ImagePickler, owner: object) -> None:
 def _reduce_subclass(obj: Any, kind: type, base: type) -> Any:
     """Write an array of a subclass as a plain one, its class and its attributes.
 
-    NumPy's own pickling drops the attributes.
+    NumPy's own pickling drops the attributes, and that of masked arrays copies the memory.
     """
-    if kind.__reduce__ is not base.__reduce__ or kind.__setstate__ is not base.__setstate__:  # type: ignore[attr-defined]
+    is_masked = f"{kind.__module__}.{kind.__name__}" in MASKED and not obj.dtype.hasobject
+    is_plain = kind.__reduce__ is base.__reduce__ and kind.__setstate__ is base.__setstate__  # type: ignore[attr-defined]
+    if not is_masked and not is_plain:
         return NotImplemented
     return as_subclass, (obj.view(base), kind, dict(getattr(obj, "__dict__", {})))
 

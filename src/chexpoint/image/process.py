@@ -23,6 +23,7 @@ from typing import Any
 from chexpoint.errors import ImageRefused
 from chexpoint.image.check import difference
 from chexpoint.image.modules import file_digest, own_data, own_modules
+from chexpoint.image.options import set_options
 from chexpoint.image.quiet import without_warnings
 from chexpoint.image.touch import TouchLog
 
@@ -123,6 +124,7 @@ def set_states(states: Mapping[str, Any]) -> None:
     for name, (_, put) in LIBRARIES.items():
         if name in states:
             put(importlib.import_module(name.partition(":")[0]), states[name])
+    set_options(states)
 
 
 def restore_random(states: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from chexpoint.errors import ChexError, ImageRefused
 from chexpoint.image.loader import Loader
 from chexpoint.image.lost import reason_of
 from chexpoint.image.modules import file_digest, found_file, library_version
+from chexpoint.image.options import options_now
 from chexpoint.image.process import (
     apply_facts,
     apply_plain,
@@ -56,7 +57,7 @@ def rebuild(
         If the image cannot stand for the state now; then nothing has changed.
     """
     check_document(document)
-    states = states_now()
+    states = states_now() | options_now()
     undo = apply_plain(document.facts)
     try:
         loaded: dict[str, object] = {}

@@ -22,6 +22,8 @@ PLACES = {
     "os._Environ": ("os", "environ"),
     "pandas._config.config.DictWrapper": ("pandas", "options"),
     "random.Random": ("random", "_inst"),
+    "torch.Generator": ("torch", "default_generator"),
+    "torch._C.Generator": ("torch", "default_generator"),
 }
 
 

@@ -36,6 +36,8 @@ class TouchLog:
         """Names that functions use."""
         self._sole: dict[str, int] = {}
         """Since which cell nothing but the namespace refers to a variable's value."""
+        self._ids: dict[str, int] = {}
+        """What each name was bound to after the last cell."""
         self._is_resumed = False
         """Whether an image brought the variables that are there before the first cell."""
         self._unread = False
@@ -87,6 +89,11 @@ class TouchLog:
         self._touched |= dict.fromkeys(names.direct, number)
         self.imports |= dict.fromkeys(names.imports)
         self._note_patches(names, namespace)
+        # A library may bind names that a cell does not mention: `dill.load_session` does.
+        ids = {name: id(value) for name, value in namespace.items()}
+        rebound = [name for name, now in ids.items() if self._ids.get(name, now) != now]
+        self._touched |= dict.fromkeys(rebound, number)
+        self._ids = ids
         self._sole = {name: self._sole_since(name, number) for name in sole_names(namespace)}
 
     def _sole_since(self, name: str, number: int) -> int:

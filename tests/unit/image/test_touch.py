@@ -76,6 +76,15 @@ def test_an_array_that_something_else_refers_to_is_looked_at() -> None:
     assert is_unchanged(book, "b", 1)
 
 
+def test_a_name_that_a_library_binds_is_touched() -> None:
+    book = Notebook().run(START)
+    book.names["load_session"] = lambda: book.names.update(a=np.zeros(3), n=2)
+    book.run("load_session()").run("x = 1")
+    assert not is_unchanged(book, "a", 1)
+    assert book.touches.changed_since(book.touches.line[:1], "n", is_immutable=True)
+    assert is_unchanged(book, "b", 1)
+
+
 def test_a_line_that_is_not_a_prefix_tells_nothing() -> None:
     book = Notebook().run(START).run("x = 1")
     assert book.touches.changed_since(("other",), "a")
