@@ -8,6 +8,8 @@ from __future__ import annotations
 import atexit
 import builtins
 import contextlib
+import locale
+import logging
 import os
 import signal
 import sys
@@ -25,8 +27,13 @@ _MODULE_S = 0.003
 """What may be spent on the data of one module."""
 
 HARMLESS_MAGICS = frozenset(
-    {"capture", "lsmagic", "precision", "pwd", "time", "timeit", "who", "who_ls", "whos"}
+    {"capture", "lsmagic", "pwd", "time", "timeit", "who", "who_ls", "whos"}
     | {"pinfo", "pinfo2", "psource", "pdoc", "pfile", "history", "hist"}
+)
+# They change how IPython reads or shows the cells after them.
+_LASTING_MAGICS = frozenset(
+    {"alias", "alias_magic", "autocall", "automagic", "colors", "config", "doctest_mode", "macro"}
+    | {"pprint", "precision", "pylab", "rehashx", "unalias", "xmode"}
 )
 
 
@@ -55,13 +62,16 @@ class Beyond:
             # Libraries change some things when they are imported, and do so again elsewhere.
             theirs = has_imported and _THEIRS.get(what, uses.words).isdisjoint(uses.words)
             if self._facts.get(what, value) != value and not theirs:
-                is_named = what.startswith("sys.") and not _SYS_WORDS.isdisjoint(uses.words)
+                is_named = what.startswith("sys.") and (
+                    not has_imported or not _SYS_WORDS.isdisjoint(uses.words)
+                )
                 self.is_lasting = self.is_lasting or is_named or what not in _SEEN_LATER
                 reasons.append(f"it changes {what}")
         for magic in uses.magics:
             if magic not in HARMLESS_MAGICS and not magic.startswith("chex_"):
                 what = "a command of the system" if magic == "!" else f"%{magic}"
                 is_shell = magic == "get_ipython"
+                self.is_lasting = self.is_lasting or magic in _LASTING_MAGICS
                 reasons.append("it uses IPython itself" if is_shell else f"it runs {what}")
         if "resetwarnings" in uses.words:
             reasons.append("it changes the filters of warnings")
@@ -120,6 +130,10 @@ _THEIRS: Mapping[str, frozenset[str]] = {
     "the hooks of the interpreter": frozenset({"excepthook", "signal", "settrace", "setprofile"}),
     "the built-in names": frozenset({"builtins"}),
     "the back end of matplotlib": frozenset({"use", "switch_backend"}),
+    "what loggers do": frozenset(
+        {"addHandler", "basicConfig", "dictConfig", "disabled", "fileConfig", "getLogger"}
+        | {"handlers", "logging", "propagate", "removeHandler"}
+    ),
 }
 
 
@@ -134,7 +148,14 @@ def _process_facts() -> dict[str, object]:
         "what runs at exit": atexit._ncallbacks(),
         "the hooks of the interpreter": tuple(map(id, _hooks())),
         "the built-in names": len(vars(builtins)),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "what loggers do": _loggers(),
+        "the streams": (id(sys.stdout), id(sys.stderr)),
+        "the interpreter": (sys.getswitchinterval(), sys.get_int_max_str_digits()),
     }
+    mock: Any = sys.modules.get("unittest.mock")
+    if mock is not None:
+        facts["what mock has replaced"] = tuple(map(id, mock._patch._active_patches))
     matplotlib: Any = sys.modules.get("matplotlib")
     if matplotlib is not None:
         with contextlib.suppress(Exception):
@@ -142,6 +163,17 @@ def _process_facts() -> dict[str, object]:
             if isinstance(back_end, str):  # it was chosen
                 facts["the back end of matplotlib"] = back_end
     return facts | _shell_facts()
+
+
+def _loggers() -> tuple[object, ...]:
+    """Return the loggers that are not as they are made, and what they give messages to."""
+    every = [logging.root, *logging.root.manager.loggerDict.values()]
+    return tuple(
+        (id(each), each.disabled, each.propagate, *map(id, each.handlers))
+        for each in every
+        if isinstance(each, logging.Logger)
+        and (each.handlers or each.disabled or not each.propagate)
+    )
 
 
 def _folder() -> str:

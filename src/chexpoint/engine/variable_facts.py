@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import pickle
 import sys
 import time
@@ -325,6 +326,8 @@ def _is_risky(obj: object) -> bool:
     kind = type(obj)
     if issubclass(kind, type):
         return not is_importable(obj)
+    if isinstance(obj, logging.Logger):
+        return True  # there is one of a name: to load it gives that one handlers that are copies
     return any(
         "__del__" in vars(base) or "__setstate__" in vars(base)
         for base in kind.__mro__

@@ -38,6 +38,14 @@ add attach basicconfig config disable enable install patch push register set sub
 _SETTING = tuple(_SETTING_NAMES.split())
 """What begins the names of functions that change what a library holds, even if they are given
 something that is new."""
+_CLEAR_NAMES = """
+disable enable field_size install push register seterrcall set_ setdefaulttimeout subscribe tzset
+umask
+"""
+_CLEAR = tuple(_CLEAR_NAMES.split())
+"""And of those that do so even if their result is taken."""
+_STATED = frozenset({"IPython", "builtins", "matplotlib", "random", "seaborn", "warnings"})
+"""Libraries whose settings are seen by other means."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -77,11 +85,12 @@ def hidden_call(
                 return setting
             continue
         is_taken = not isinstance(statement, ast.Expr) or (is_shown and statement is last)
-        is_registering = isinstance(statement, ast.ClassDef | ast.FunctionDef)
-        if is_taken and not (is_registering and verb.startswith("register")):
+        is_clear = verb.startswith(_CLEAR)
+        if is_taken and not is_clear:
             continue
         top = _library(value).partition(".")[0]
-        if not top or top in _HOMES or top in seen or verb.lower().startswith(_VERBS):
+        homes = _STATED if is_clear else _HOMES
+        if not top or top in homes or top in seen or verb.lower().startswith(_VERBS):
             continue
         given = {each.id for each in nodes_of(call) if isinstance(each, ast.Name)} - {root}
         is_setting = verb.lower().startswith(_SETTING)

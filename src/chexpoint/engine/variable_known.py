@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import decimal
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -198,6 +199,8 @@ class Known:
         """
         if not is_mutable(value):
             return ""
+        if isinstance(value, decimal.Context) and value is decimal.getcontext():
+            return "decimal"
         for name in self.imports:
             module = sys.modules.get(name)
             if module is None or module is value:

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 
 from chexpoint.engine.variable_text import (
     ANY,
+    ANY_TEXT_CALLS,
     MEASURING,
+    TEXT_CALLS,
+    WORD,
     annotations_of,
     children_of,
     compiled,
@@ -31,15 +34,8 @@ from chexpoint.engine.variable_text import (
 )
 from chexpoint.image import imports_in, targets_in, without_warnings
 
-# They look up names in the text that they are given.
-_TEXT_CALLS = frozenset(
-    {"eval", "evaluate", "execute", "from_formula", "query", "re_evaluate", "run", "runctx", "sql"}
-    | {"gee", "glm", "gls", "logit", "mixedlm", "ols", "poisson", "probit", "quantreg", "wls"}
-    | {"dmatrices", "dmatrix", "repeat", "timeit"}
-)
 _SWALLOW = ("suppress", "ignor", "raises", "catch")
 _HISTORY = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|In|Out|_ih|_oh|_dh")
-_WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +94,27 @@ def read_uses(source: str) -> CellUses:
     if any(map(_HISTORY.fullmatch, uses.reads | uses.deferred)):
         uses.is_opaque = uses.uses_history = True
     return uses
+
+
+def _may_swallow(item: ast.withitem) -> bool:
+    """Tell whether a context may be one of the notebook's own, which can end an exception."""
+    made = item.context_expr
+    named = made.func if isinstance(made, ast.Call) else made
+    return isinstance(named, ast.Name) and named.id != "open"
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Tell whether an expression shows which names are in the text that it gives.
+
+    What is put into a text stands for a value, unless it comes first or makes a name.
+    """
+    match node:
+        case ast.Constant():
+            return True
+        case ast.JoinedStr(values=[ast.Constant(), *_] as parts):
+            texts = [str(part.value) for part in parts[:-1] if isinstance(part, ast.Constant)]
+            return not any(text.endswith("@") for text in texts)
+    return False
 
 
 class _Walk:
@@ -206,15 +223,16 @@ class _Walk:
         name = function.attr if isinstance(function, ast.Attribute) else ""
         if isinstance(function, ast.Name):
             name = function.id
-        if name not in _TEXT_CALLS:
+        if name not in TEXT_CALLS:
             return
-        for argument in (*call.args, *(each.value for each in call.keywords)):
+        given = [*call.args, *(each.value for each in call.keywords)]
+        for argument in given:
             for node in nodes_of(argument):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    for word in _WORD.findall(node.value):
+                    for word in WORD.findall(node.value):
                         self._load(word)
-            if name in {"eval", "query", "sql", "evaluate"} and isinstance(argument, ast.Name):
-                self.uses.is_opaque = True
+        if name in ANY_TEXT_CALLS and given and not _is_text(given[0]):
+            self.uses.is_opaque = True
 
     # ------------------------------------------------------------ statements
 
@@ -276,7 +294,7 @@ class _Walk:
         swallows = False
         for item in node.items:
             text = ast.unparse(item.context_expr)
-            swallows = swallows or any(word in text for word in _SWALLOW)
+            swallows = swallows or any(word in text for word in _SWALLOW) or _may_swallow(item)
             self._use(item.context_expr)
             if item.optional_vars is not None:
                 self._bind(self._store(item.optional_vars))

@@ -62,6 +62,8 @@ class States:
     """Of those that are not as they were at first."""
     _library_filters: set[str] = field(default_factory=set)
     _library_levels: dict[str, int] = field(default_factory=dict)
+    _own_filters: set[str] = field(default_factory=set)
+    _own_levels: dict[str, int] = field(default_factory=dict)
     _first: dict[str, Digest] = field(default_factory=dict)
     _settled: set[str] = field(default_factory=set)
     """Random states that a cell has written: before, they are different each time."""
@@ -170,11 +172,15 @@ class States:
                 self.digests.pop(name, None)
 
     def _adopt(self, words: Collection[str]) -> None:
-        """Take filters and levels for a library's where the text of a cell does not name them."""
+        """Take filters and levels for a library's where the text of a cell does not name them.
+
+        Not those that were the user's before.
+        """
         if _WORDS[":warnings"].isdisjoint(words):
-            self._library_filters.update(map(repr, warnings.filters))
+            self._library_filters.update({*map(repr, warnings.filters)} - self._own_filters)
         if _WORDS[":logging"].isdisjoint(words):
-            self._library_levels |= _levels()
+            levels = _levels().items()
+            self._library_levels |= {k: v for k, v in levels if self._own_levels.get(k) != v}
 
     def _now(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -184,11 +190,13 @@ class States:
                 found[":torch"] = {"dtype": value["dtype"], "grad": value["grad"]}
             elif key == "filters":
                 own = [each for each in value if repr(each) not in self._library_filters]
+                self._own_filters = set(map(repr, own))
                 if own:
                     found[":warnings"] = own
             elif key == "levels":
                 known = self._library_levels
                 levels = {name: level for name, level in value.items() if known.get(name) != level}
+                self._own_levels = levels
                 if levels:
                     found[":logging"] = levels
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -117,8 +116,8 @@ class Teller:
         if ANY in reaches:
             return {*names, ANY}  # those that are still to come as well
         more = self.known.more_names(frozenset(reaches))
-        every = (reaches | more) - {SOME_FUNCTION, ANY}
-        return {name for name in every if name in names or not hasattr(builtins, name)}
+        # Built-in names as well: a later cell may bind one of them.
+        return (reaches | more) - {SOME_FUNCTION, ANY}
 
 
 def safe_module(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import itertools
 import re
 import types
 from collections.abc import Iterable, Iterator
@@ -50,6 +51,17 @@ LOADS = frozenset(
     if name in dis.opmap
 )
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
+
+
+# They look up names in the text that they are given.
+TEXT_CALLS = frozenset(
+    {"eval", "evaluate", "execute", "from_formula", "query", "re_evaluate", "run", "runctx", "sql"}
+    | {"gee", "glm", "gls", "logit", "mixedlm", "ols", "poisson", "probit", "quantreg", "wls"}
+    | {"dmatrices", "dmatrix", "repeat", "timeit"}
+)
+# Among them those that are often given a text that was made elsewhere.
+ANY_TEXT_CALLS = frozenset({"eval", "evaluate", "query", "sql"})
+WORD = re.compile(r"[^\W\d]\w*")
 
 
 # ---------------------------------------------------------------- trees
@@ -205,9 +217,27 @@ def global_names(code: types.CodeType) -> set[str]:
         found |= globals_of(each)
         if not _OPAQUE_ATTRIBUTES.isdisjoint(each.co_names):
             found.add(ANY)
+        if not TEXT_CALLS.isdisjoint(each.co_names):
+            found |= _names_in_texts(each)
         waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
     if not _OPAQUE_IN_FUNCTIONS.isdisjoint(found):
         found.add(ANY)
+    return found
+
+
+def _names_in_texts(code: types.CodeType) -> set[str]:
+    """Return the names that a function may look up in a text: all, if that is made elsewhere."""
+    texts = [const for const in code.co_consts if isinstance(const, str)]
+    found = {word for text in texts for word in WORD.findall(text)}
+    steps = list(dis.get_instructions(code))
+    for step, after in itertools.pairwise(steps):
+        is_call = step.opname in {"LOAD_ATTR", "LOAD_METHOD"} and step.argval in ANY_TEXT_CALLS
+        # Without an argument it is another method of that name, such as that of a torch module.
+        if not is_call or after.opname in {"PRECALL", "CALL"}:
+            continue
+        text = after.argval if after.opname == "LOAD_CONST" else None
+        if not isinstance(text, str) or text.endswith("@"):
+            found.add(ANY)
     return found
 
 

@@ -9,6 +9,7 @@ the time this takes: what does not fit counts as changed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 
 from chexpoint.engine.variable_beyond import Beyond
 from chexpoint.engine.variable_contents import LoadedGroup, imported
-from chexpoint.engine.variable_facts import Facts, clock, safe_kind
+from chexpoint.engine.variable_facts import Facts, clock, quick_facts, safe_kind
 from chexpoint.engine.variable_groups import Group
 from chexpoint.engine.variable_harmless import Harmless, is_plain_table
 from chexpoint.engine.variable_hidden import BEYOND, hidden_call
@@ -33,7 +34,14 @@ from chexpoint.engine.variable_states import (
     seeded,
 )
 from chexpoint.engine.variable_telling import Teller
-from chexpoint.image import Capture, TouchLog, capture, trouble_of, without_warnings
+from chexpoint.image import (
+    INTERPRETERS,
+    Capture,
+    TouchLog,
+    capture,
+    trouble_of,
+    without_warnings,
+)
 from chexpoint.model import ArtifactId, CellVariables, Seconds, VariableGroup
 
 LEAST_BUDGET_S = 0.015
@@ -96,6 +104,9 @@ class VariableWatch:
         self._states.start()
         self._has_beyond = False
         """Whether a cell has changed what libraries hold: any later one may depend on it."""
+        self._held: set[str] = set()
+        """Variables that libraries may hold: any call of one may change them."""
+        self._had_threads = False
 
     def prepare(self) -> None:
         """Load what is needed after a cell; else the first one waits for it."""
@@ -206,9 +217,7 @@ class VariableWatch:
 
     def _names(self) -> dict[str, Any]:
         return {
-            name: value
-            for name, value in self._namespace().items()
-            if not (name.startswith("__") and name.endswith("__"))
+            name: value for name, value in self._namespace().items() if name not in INTERPRETERS
         }
 
     # ------------------------------------------------------------ before
@@ -230,7 +239,9 @@ class VariableWatch:
         touched = every if uses.is_opaque else self._known.closure(uses.touched & every, every)
         behind = self._known.function_names | uses.deferred
         direct = uses.touched - behind.union(*(each.reaches for each in self._known.facts.values()))
-        if self._has_threads():
+        held = self._known.closure(self._held & every, every)
+        touched, direct = touched | held, direct - held
+        if self._had_threads or _has_threads():
             touched, direct = every, set()
         self._scores.begin()
         self._beyond.begin()
@@ -249,20 +260,12 @@ class VariableWatch:
             self._known.read_all(unknown, look)
             self._known.place(unknown)
 
-    @staticmethod
-    def _has_threads() -> bool:
-        """Tell whether a thread of the user's runs, which may change variables at any time."""
-        for thread in threading.enumerate():
-            target = getattr(thread, "_target", None)
-            homes = {type(thread).__module__, getattr(target, "__module__", "")}
-            if homes & {"__main__", "concurrent.futures.thread"}:
-                return True
-        return False
-
     # ------------------------------------------------------------ after
 
     def _finished(self, cell: _Cell, end: float) -> CellVariables:
         uses = cell.uses
+        # One that it changes in part may matter to it as well.
+        settings = self._states.settings()
         states = self._states.changed(uses.words, only_imports=uses.only_imports)
         names = self._names()
         scores = self._scores.finish(uses.tree, names)
@@ -311,17 +314,47 @@ class VariableWatch:
         )
         if hidden:
             sticky = sticky or f"it calls {hidden}, which may change what a library holds"
+        if changed_held := sorted(self._still_held(cell, names) & written):
+            sticky = sticky or f"it changes '{changed_held[0]}', which a library may hold"
         if hidden or self._beyond.is_lasting:
+            self._held |= self._handed_over(uses, names)
+        if hidden or self._beyond.is_lasting or changed_held:
             self._has_beyond = True
             writes.append(VariableGroup(names=(BEYOND,), kinds=("state",), why_not=sticky))
+        writes = [self._kept_back(group) for group in writes]
+        self._had_threads = _has_threads()
         return CellVariables(
-            reads=tuple(sorted(reads | drawn | beyond | (self._states.settings() - states.keys()))),
+            reads=tuple(sorted(reads | drawn | beyond | settings)),
             writes=tuple(writes),
             deleted=tuple(deleted),
             sticky=sticky,
             scores=tuple(scores),
             warm=cell.warm,
         )
+
+    def _still_held(self, cell: _Cell, names: Mapping[str, Any]) -> set[str]:
+        """Return the variables that a library may hold, with what has come to share them."""
+        held = {
+            name
+            for name in self._held & names.keys()
+            if cell.before.get(name) == token_of(names[name])
+        }
+        self._held = self._known.sharing.of(held)
+        return self._held
+
+    def _handed_over(self, uses: CellUses, names: Mapping[str, Any]) -> set[str]:
+        """Return the variables that a cell may have given to a library to keep."""
+        every = set(names)
+        named = every if uses.is_opaque else self._known.closure(uses.touched & every, every)
+        return self._known.sharing.of(
+            name for name in named if quick_facts(names[name], ()) is None
+        )
+
+    def _kept_back(self, group: VariableGroup) -> VariableGroup:
+        """Return a group without its contents if a library may hold it: a copy is another one."""
+        if group.why_not or self._held.isdisjoint(group.names):
+            return group
+        return replace(group, contents="", why_not="a library may hold it")
 
     def _candidates(self, cell: _Cell, names: Mapping[str, Any]) -> set[str]:
         """Return the variables that a cell may have changed."""
@@ -410,6 +443,20 @@ def _differs(before: Facts | None, now: Facts) -> bool:
     if before is now:
         return False
     return before is None or not now.digest or before.digest != now.digest
+
+
+def _has_threads() -> bool:
+    """Tell whether a thread of the user's runs, which may change variables at any time."""
+    for thread in threading.enumerate():
+        if type(thread).__module__ in {"__main__", "concurrent.futures.thread"}:
+            return True
+        target = getattr(thread, "_target", None) or getattr(thread, "function", None)
+        # A method of a list, say, has no module.
+        if target is not None and getattr(target, "__module__", None) in {None, "__main__"}:
+            return True
+        if isinstance(target, functools.partial):
+            return True
+    return False
 
 
 def _has_figures() -> bool:

@@ -387,14 +387,15 @@ class Worker:
             case "exit":
                 self.shell.exit_now = True
             case "image":
-                self.tell(**self._images.make(command["order"]))
+                self.tell(**self.kernel.as_in_cells(self._images.make, command["order"]))
             case "load":
-                self.tell(**self._images.load(command["order"]))
+                self.tell(**self.kernel.as_in_cells(self._images.load, command["order"]))
                 self.variables.changed()
             case "follow_variables":
                 self.variables.follow()
             case "bind":
-                self.tell(**self.variables.bind(command["items"], command["unbind"]))
+                given = command["items"], command["unbind"]
+                self.tell(**self.kernel.as_in_cells(self.variables.bind, *given))
             case "call":
                 self.tell(event="returned", result=self._call(command["args"]))
 

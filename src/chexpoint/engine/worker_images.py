@@ -87,7 +87,8 @@ class WorkerImages:
         """Write an image, in a process of its own, and tell the supervisor how it went."""
         link = Link.from_fd(wanted.fds[0])
         link.command(event="begun", pid=os.getpid())
-        link.command(**self.make(wanted.command()["order"]))
+        made = self._shell.kernel.as_in_cells(self.make, wanted.command()["order"])
+        link.command(**made)
 
     def make(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Write an image; return what the supervisor is told."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import random
 import signal
 import sys
@@ -199,8 +200,18 @@ class WorkerKernel(IPythonKernel):
         self.shell.exit_now = False
         self.io_loop = IOLoop.current()
         self._control_lock = asyncio.Lock()
-        self.handle_shell = _async_in_context(partial(self.shell_main, None))
+        self._cells_context = contextvars.copy_context()
+        self.handle_shell = _async_in_context(partial(self.shell_main, None), self._cells_context)
         self._publish_status("starting", "shell")
+
+    def as_in_cells(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Call a function where it sees what cells have set, such as the precision of decimals."""
+        try:
+            return self._cells_context.run(work, *args)
+        except RuntimeError as error:
+            if "already entered" not in str(error):
+                raise
+            return work(*args)  # it is a cell that waits for it
 
     async def do_execute(self, code: str, silent: bool, *args: Any, **kwargs: Any) -> Any:
         worker = self.chex_worker

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chexpoint.image.lost import kind_of, reason_of
     from chexpoint.image.memory import overlaps
     from chexpoint.image.modules import (
+        INTERPRETERS,
         is_importable,
         is_own,
         library_versions,
@@ -36,6 +37,7 @@ _HOME = {
     "lost": ("kind_of", "reason_of"),
     "memory": ("overlaps",),
     "modules": (
+        "INTERPRETERS",
         "is_importable",
         "is_own",
         "library_versions",
@@ -60,6 +62,7 @@ def __getattr__(name: str) -> "Any":
 
 
 __all__ = [
+    "INTERPRETERS",
     "Capture",
     "Dump",
     "Footprint",

@@ -32,6 +32,12 @@ DISTRIBUTIONS = {
     "yaml": "PyYAML",
 }
 
+INTERPRETERS = frozenset(
+    {"__annotations__", "__builtin__", "__builtins__", "__cached__", "__doc__", "__file__"}
+    | {"__loader__", "__name__", "__package__", "__spec__", "__warningregistry__"}
+)
+"""What the interpreter itself keeps in a namespace; other names of that form are the user's."""
+
 
 def is_importable(obj: Any) -> bool:
     """Tell whether a class or function is found under its own name in a module."""

@@ -10,6 +10,8 @@ import _pickle
 import builtins
 import enum
 import io
+import math
+import struct
 import sys
 import types
 import warnings
@@ -98,6 +100,30 @@ class ImagePickler(_pickle.Pickler):
         return rule(self, obj)
 
 
+class _NanPickler(ImagePickler):
+    """Writes which floats are the same not-a-number: a set or ``in`` goes by that alone.
+
+    Not done for all: to be asked about each object takes twice the time.
+    """
+
+    nans: dict[int, int | str]
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Return what stands for a not-a-number; None for all else."""
+        if type(obj) is not float or obj == obj:  # noqa: PLR0124
+            return None
+        return self.nans.setdefault(id(obj), len(self.nans))
+
+
+_NANS = tuple(b"G" + struct.pack(">d", value) for value in (math.nan, -math.nan))
+
+
+def _well_known_nans() -> dict[int, int | str]:
+    numpy: Any = sys.modules.get("numpy")
+    known: dict[int, int | str] = {id(math.nan): "math"}
+    return known if numpy is None else known | {id(numpy.nan): "numpy"}
+
+
 def rule_for(kind: type) -> Rule | None:
     """Return the rule for objects of a type, the most special one; None leaves them to pickle."""
     for base in kind.__mro__:
@@ -166,6 +192,15 @@ class Dump:
         return len(self.data) + sum(int(part.nbytes) for part in self.parts)
 
 
+def _dump_all(pickler: ImagePickler, values: Sequence[object]) -> list[int]:
+    """Write values; return how many buffers there are after each."""
+    bounds = []
+    for value in values:
+        pickler.dump(value)
+        bounds.append(len(pickler.memory.parts))
+    return bounds
+
+
 def dump(
     values: Sequence[object],
     world: Surroundings,
@@ -191,11 +226,14 @@ def dump(
         Whatever the pickling of an object raises, and `Lost`.
     """
     pickler = ImagePickler(world, joined or [], file=file, is_lone=is_lone)
+    bounds = _dump_all(pickler, values)
+    if any(nan in pickler.file.getvalue() for nan in _NANS):
+        pickler.file.seek(0)
+        pickler.file.truncate()
+        again = _NanPickler(world, joined or [], file=pickler.file, is_lone=is_lone)
+        again.nans = _well_known_nans()
+        bounds, pickler = _dump_all(again, values), again
     memory = pickler.memory
-    bounds = []
-    for value in values:
-        pickler.dump(value)
-        bounds.append(len(memory.parts))
     # Of what was written together, each was written alone before.
     memo = pickler.memo.copy() if len(values) == 1 else {}
     if any(id(main) in memo for main in world.mains):
