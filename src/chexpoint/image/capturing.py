@@ -16,8 +16,9 @@ from chexpoint.image.devices import DevicePart
 from chexpoint.image.loader import DEVICE_MARK, Loader
 from chexpoint.image.lost import kind_of, reason_of
 from chexpoint.image.memory import overlaps
-from chexpoint.image.modules import library_versions, own_digests
+from chexpoint.image.modules import INTERPRETERS, library_versions, own_digests
 from chexpoint.image.ndarrays import owns_memory
+from chexpoint.image.options import options_now
 from chexpoint.image.pickler import Dump, Surroundings, dump
 from chexpoint.image.process import (
     MODULE,
@@ -90,8 +91,8 @@ def capture(
     if only is not None:
         return _capture_some(namespace, only)
     facts = plain_facts(touches)
-    states = states_now()
-    values = {k: v for k, v in namespace.items() if not (k.startswith("__") and k.endswith("__"))}
+    states = states_now() | options_now()
+    values = {k: v for k, v in namespace.items() if k not in INTERPRETERS}
     kept = unchanged_groups(values, touches, previous)
     names = {name for group in kept for name in group.variables}
     making = _Making(
