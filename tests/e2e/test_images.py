@@ -181,10 +181,6 @@ BEYOND = {
         "what module 'mine' holds cannot be stored",
     ),
     "builtin": ("import builtins\nbuiltins.pi = 3", "a builtin was changed"),
-    "logger": (
-        "import logging\nlogging.getLogger('mine').addHandler(logging.StreamHandler())",
-        "logger 'mine' has a handler, and no variable holds it",
-    ),
     "accessor": (
         "import pandas.api.extensions as e\ne.register_index_accessor('own')(type('Own', (), {}))",
         "the accessor 'own' of pandas was defined in a cell",

@@ -47,7 +47,6 @@ class Beyond:
         import asyncio
 
         self._before = _facts()
-        self._loggers = _loggers().keys()
         self._tasks = asyncio.all_tasks(loop)
 
     def found(self) -> str:
@@ -93,11 +92,7 @@ class Beyond:
             yield "a function of a cell changes the source of cells"
 
     def _in_libraries(self) -> Iterator[str]:
-        """Yield what cells have registered with libraries, and no variable holds."""
-        held = set(map(id, self._shell.user_ns.values()))
-        for name, logger in _loggers().items():
-            if name not in self._loggers and id(logger) not in held:
-                yield f"logger '{name}' has a handler, and no variable holds it"
+        """Yield what cells have registered with libraries."""
         pandas: Any = sys.modules.get("pandas")
         for kind in (pandas.Series, pandas.DataFrame, pandas.Index) if pandas else ():
             for name, accessor in vars(kind).items():
@@ -119,18 +114,6 @@ def _facts() -> Mapping[str, Any]:
         "a hook of sys": _Same({name: getattr(sys, name) for name in _HOOKS}),
         "the trace function": _Same({"trace": sys.gettrace(), "profile": sys.getprofile()}),
         "the handlers of the root logger": _Same(dict(enumerate(logging.getLogger().handlers))),
-    }
-
-
-def _loggers() -> dict[str, Any]:
-    """Return the loggers with handlers that are of no library: those come with its import."""
-    import logging
-
-    return {
-        name: logger
-        for name, logger in logging.root.manager.loggerDict.items()
-        if name == "__main__" or name.partition(".")[0] not in sys.modules
-        if any(type(each) is not logging.NullHandler for each in getattr(logger, "handlers", ()))
     }
 
 
