@@ -8,6 +8,8 @@ import importlib
 import inspect
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -25,7 +27,15 @@ from chexpoint.magics.looking_magics import LookingMagics
 from chexpoint.magics.magics import ChexMagics
 from chexpoint.magics.replay_magics import ReplayMagics
 from chexpoint.magics.version_magics import VersionMagics
-from tests.support.docs_blocks import DOCS, PAGES, ROOT, blocks_of, chex_commands, shell_lines
+from tests.support.docs_blocks import (
+    DOCS,
+    PAGES,
+    ROOT,
+    Block,
+    blocks_of,
+    chex_commands,
+    shell_lines,
+)
 
 MAGIC_CLASSES = (
     ChexMagics,
@@ -35,6 +45,17 @@ MAGIC_CLASSES = (
     HindsightMagics,
     GraphMagics,
 )
+# A page shows parts: names may come from the text around them, and a cell may come twice, with
+# values of other types.  What is deleted in one cell is back after a restore (misc).
+MYPY = """
+[mypy]
+follow_imports = skip
+allow_redefinition = true
+check_untyped_defs = true
+disable_error_code = name-defined, no-redef, import-not-found, import-untyped, misc
+[mypy-chexpoint.*]
+follow_imports = silent
+"""
 ON_ALL_PAGES = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -136,6 +157,49 @@ def test_python_can_be_compiled_and_uses_what_is_there(page: Path) -> None:
             function = resolved(call.func, names)
             if callable(function):
                 check_call(function, call, f"{block}: {ast.unparse(call)}")
+
+
+def test_python_has_the_right_types(tmp_path: Path) -> None:
+    """All pages in one call: the blocks of a page follow each other, as cells do."""
+    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    for page in PAGES:
+        name = str(page.relative_to(ROOT).with_suffix(".py")).replace("/", "_").replace("-", "_")
+        parts = [
+            f"# {block}\n{TransformerManager().transform_cell(block.text)}"
+            for block in blocks_of(page, "python")
+        ]
+        if parts:
+            text = "\n".join(["from IPython import get_ipython", *parts])
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert len(list(tmp_path.glob("docs_*.py"))) > 15
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for page in PAGES
+        for block in blocks_of(page, "python")
+        if re.search(r"(?m)^from chexpoint\.(plan|model|config|hindsight\.state)", block.text)
+    ],
+    ids=str,
+)
+def test_python_that_needs_no_project_runs(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # As large as on the page it would take a minute.
+    code = compile(block.text.replace("versions=1000", "versions=10"), str(block), "exec")
+    exec(code, {})  # noqa: S102
 
 
 @ON_ALL_PAGES
