@@ -316,6 +316,14 @@ class Config:
         for name, text in (self.file.values if self.file else {}).items():
             os.environ.setdefault(_BY_NAME[name].variable, text)
 
+    def for_elsewhere(self) -> dict[str, str]:
+        """Return what is set as variables, for engines on other machines.
+
+        Places are of this machine, and secrets do not travel.
+        """
+        held = (self.held(each.name) for each in SETTINGS if each.kind not in {"place", "key"})
+        return {each.setting.variable: each.text for each in held if each.source != "default"}
+
 
 @cache
 def here() -> Config:

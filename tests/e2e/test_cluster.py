@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 
 from chexpoint.errors import ClusterError
-from chexpoint.model import Replay, ReplayProgress
+from chexpoint.model import ExecutionTree, Replay, ReplayProgress
 from chexpoint.project import Project, ProjectFiles, recording_of
 from chexpoint.replay import ClusterReplayer, Replayer
 from tests.support.dask_cluster import DaskCluster
+from tests.support.processes import wait_until
 from tests.support.studies import Events, record, replay, statuses
 
 pytest.importorskip("distributed")
@@ -96,6 +99,7 @@ def test_results_are_those_of_a_local_replay_and_say_where_they_are_from(
     assert sum(host["computed_cells"] for host in told["hosts"]) == told["computed_cells"]
     assert told["workers"] == 2
     assert all(not worker.engines() for worker in cluster.workers)
+    assert list(cluster.folder.glob("*/local/**/chex-replay-*")) == []
 
 
 def test_outputs_are_the_same_to_the_last_letter(
@@ -128,46 +132,79 @@ def test_a_cell_that_ends_its_engine_is_tried_alone_and_then_reported(
 
 
 def _with_source(cell: Any, source: str) -> Any:
-    from dataclasses import replace
+    lineage = dataclasses.replace(cell.lineage, source=source)
+    return dataclasses.replace(cell, lineage=lineage)
 
-    return replace(cell, lineage=replace(cell.lineage, source=source))
 
-
-# Sleeps in its steps because a loop that is over at once is not worth a checkpoint.
 TRAINING = """\
-import time
+import os
 import random
+import time
 
 random.seed(3)
 weights = [0.0] * 8
 for epoch in range(12):
     for step in range(3):
         weights = [weight + random.gauss(0, 1) for weight in weights]
-        time.sleep(0.015)
     print("sum", sum(weights))
+"""
+# Of the last part of the loop nothing is known before what holds it is gone.
+ADDED = """\
+    with open({log!r}, "a") as file:
+        file.write(str(epoch) + " ")
+    while epoch == 11 and os.path.exists({hold!r}):
+        time.sleep(0.01)
+    print("most", max(weights).hex(), os.environ["CHEX_OVERHEAD"])
 """
 
 
-def test_loops_are_replayed_in_hindsight_with_the_values_of_a_local_replay(
+def test_loops_are_replayed_in_hindsight_and_gone_on_with_after_an_interruption(
     tmp_path: Path, cluster: DaskCluster
 ) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    argv = [sys.executable, "-m", "chexpoint"]
+
     def chex(*words: str) -> str:
-        argv = [sys.executable, "-m", "chexpoint", *words]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [*argv, *words], cwd=folder, capture_output=True, text=True, check=True
+        )
         return done.stdout
 
-    (tmp_path / "training.py").write_text(TRAINING)
+    # All states are kept, so that there is more than one part; and hosts hear of what is set.
+    (folder / "chexpoint.toml").write_text('overhead = "always"\n')
+    (folder / "training.py").write_text(TRAINING)
     chex("record", "training.py", "--name", "v1")
-    more = TRAINING.replace("    print", '    print("most", max(weights).hex())\n    print')
-    (tmp_path / "more.py").write_text(more)
+    log, hold = tmp_path / "log.txt", tmp_path / "hold"
+    added = ADDED.format(log=str(log), hold=str(hold))
+    (folder / "more.py").write_text(TRAINING.replace("    print", f"{added}    print"))
     here = json.loads(chex("hindsight", "more.py", "--json"))["versions"][0]
-    there = json.loads(chex("hindsight", "more.py", "--json", "--scheduler", cluster.address))
-    found = there["versions"][0]
-    assert found["failed"] == here["failed"] == ""
+    assert here["failed"] == ""
+    assert {row["standing"] for row in here["rows"]} == {"exact"}
+
+    log.unlink()
+    hold.touch()
+    words = ["hindsight", "more.py", "--json", "--scheduler", cluster.address]
+    with subprocess.Popen([*argv, *words], cwd=folder, stdout=subprocess.DEVNULL) as process:
+
+        def is_some_of_it_known() -> bool:
+            found = list(folder.glob(".chex/replays/hindsight-*.jsonl"))
+            return any(len(path.read_text().splitlines()) > 1 for path in found)
+
+        assert wait_until(is_some_of_it_known)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    known = set(log.read_text().split())
+    hold.unlink()
+    log.unlink()
+    found = json.loads(chex(*words, "--resume"))["versions"][0]
+    assert found["failed"] == ""
     assert found["rows"] == here["rows"]
-    assert {row["standing"] for row in found["rows"]} == {"exact"}
-    # On how many depends on how many states were kept, and that on the pace of the machine.
     assert any("were replayed on" in note for note in found["notes"])
+    again = log.read_text().split()
+    assert len(again) < 12
+    assert known | set(again) == {str(epoch) for epoch in range(12)}
+    assert all(not worker.engines() for worker in cluster.workers)
 
 
 SWEPT = """\
@@ -227,23 +264,25 @@ def test_versions_of_a_sweep_are_recorded_on_hosts_as_they_are_here(
 
 
 def test_what_a_killed_worker_had_is_computed_by_others_and_nothing_is_left_of_it(
-    project: Project, local: Replay, cluster: DaskCluster
+    project: Project, local: Replay, tmp_path: Path
 ) -> None:
-    victim = cluster.start_worker("gamma")
-    cluster.wait(3)
+    killed: list[str] = []
+    with DaskCluster(tmp_path) as own:
+        workers = {name: own.start_worker(name) for name in ("gamma", "delta")}
+        own.wait(2)
 
-    def watch(progress: ReplayProgress) -> None:
-        is_its = progress.kind == "cell" and progress.host.endswith("gamma")
-        if is_its and victim.process.poll() is None:
-            victim.kill()
+        def watch(progress: ReplayProgress) -> None:
+            if progress.kind == "cell" and not killed:
+                killed.append(progress.host)
+                workers[progress.host.rpartition("/")[2]].kill()
 
-    done = replayed(project, cluster.address, watch=watch)
-    assert victim.process.poll() is not None
-    assert victim.left_over() == []
+        done = replayed(project, own.address, watch=watch)
+        victim = workers.pop(killed[0].rpartition("/")[2])
+        assert victim.left_over() == []
+        assert all(not worker.engines() for worker in workers.values())
     assert outcome(done) == outcome(local)
-    assert [host.is_lost for host in done.hosts if host.name.endswith("gamma")] == [True]
-    assert any("gamma is lost" in note for note in done.notes)
-    assert all(not worker.engines() for worker in cluster.workers[:2])
+    assert [host.name for host in done.hosts if host.is_lost] == killed
+    assert any(f"{killed[0]} is lost" in note for note in done.notes)
 
 
 def test_a_replay_whose_scheduler_was_killed_is_gone_on_with(
@@ -251,7 +290,7 @@ def test_a_replay_whose_scheduler_was_killed_is_gone_on_with(
 ) -> None:
     log = tmp_path / "log.jsonl"
     with DaskCluster(tmp_path) as own:
-        worker = own.start_worker("delta")
+        worker = own.start_worker("epsilon")
         own.wait(1)
 
         def watch(progress: ReplayProgress) -> None:
@@ -285,12 +324,27 @@ def test_workers_with_another_chex_are_refused_by_name_before_anything_runs(
         old.end()
 
 
-def test_a_scheduler_that_does_not_answer_is_one_line(project: Project) -> None:
-    argv = [sys.executable, "-m", "chexpoint", "replay", "--project", str(project.folder)]
-    done = subprocess.run(
-        [*argv, "--scheduler", "tcp://127.0.0.1:9"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert "no scheduler answers at tcp://127.0.0.1:9" in done.stderr
+def test_a_store_that_a_host_does_not_see_is_said_with_the_name_of_the_host(
+    project: Project, cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ClusterError, match=r"host (alpha|beta) \(tcp://.*\): .*store.*cannot"):
+        replayed(project, cluster.address, store="a-folder-of-this-machine")
+
+
+def test_a_host_without_memory_for_the_largest_state_is_named_before_anything_runs(
+    project: Project, cluster: DaskCluster
+) -> None:
+    recording = recording_of(project)
+    nodes = (dataclasses.replace(node, size=2**50) for node in recording.tree.nodes.values())
+    large = dataclasses.replace(recording, tree=ExecutionTree(nodes, recording.tree.versions))
+    with pytest.raises(ClusterError, match=r"host .*alpha.* has too little memory: .* available"):
+        ClusterReplayer(large, ProjectFiles(project), cluster=cluster.address).run()
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chexpoint.replay.cluster._CONNECT_S", 0.2)
+    with pytest.raises(ClusterError, match=r"^no scheduler answers at tcp://127\.0\.0\.1:9 .*$"):
+        replayed(project, "tcp://127.0.0.1:9")

@@ -167,3 +167,13 @@ def test_a_script_is_told_of_a_wrong_value(tmp_path: Path) -> None:
     )
     assert done.stdout == "done\n"
     assert "chexpoint.toml: overhead: 'a lot' is not a share of time" in done.stderr
+
+
+def test_other_machines_get_what_is_set_but_neither_places_nor_secrets(tmp_path: Path) -> None:
+    write(tmp_path, 'audit = "hook"\nbudget = "1G"\ngraph = "graph.sqlite"\n')
+    environ = {"CHEX_BUDGET": "2G", "CHEX_STORE_KEY": "ab" * 16, "CHEX_PERSIST": "on"}
+    assert Config.at(tmp_path, environ).for_elsewhere() == {
+        "CHEX_AUDIT": "hook",
+        "CHEX_BUDGET": "2G",
+        "CHEX_PERSIST": "on",
+    }

@@ -77,13 +77,16 @@ class HindsightWork:
         InvalidValue
             If it cannot be.
         """
+        from chexpoint.config import Config
         from chexpoint.project import RecordedLoops
 
         _refuse_contradictions(args)
+        project = _project(args)
+        Config.at(project.folder).export()  # engines run in a folder of their own
         names = [name.strip() for name in (args.names or "").split(",")]
         return cls(
             args=args,
-            loops=RecordedLoops(_project(args)),
+            loops=RecordedLoops(project),
             workers=_workers(args),
             cluster=chosen_cluster(args),
             epochs=None if args.epochs is None else parse_epochs(args.epochs),

@@ -172,7 +172,7 @@ def _settings(args: argparse.Namespace) -> _Settings:
     if args.budget is not None:
         budget: float | None = parse_budget(args.budget)
     else:  # hosts of a cluster know best what they have
-        budget = (config.size("budget") or default_budget()) if cluster is None else None
+        budget = config.size("budget") or (default_budget() if cluster is None else None)
     planner = args.planner or DEFAULT_PLANNER
     if planner not in PLANNERS:
         raise InvalidValue(f"no planner '{planner}'. {suggestion(planner, PLANNERS)}")

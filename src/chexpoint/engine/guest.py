@@ -11,7 +11,8 @@ import contextlib
 import json
 import os
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from chexpoint.engine import proc
@@ -25,6 +26,8 @@ class Guest:
     """Those that it may use; none means all."""
     without: tuple[str, ...] = ()
     """Environment variables that the host has set for itself, and that cells must not find."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that hold where the engine is wanted."""
 
     def word(self) -> str:
         """Return what tells a new process that this one is its host."""

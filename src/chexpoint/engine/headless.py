@@ -113,7 +113,7 @@ class Engine:
         self._process = subprocess.Popen(
             argv,
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **(guest.settings if guest else {}), **(env or {})},
             stdin=subprocess.DEVNULL,
             # Whoever waits for the end of what a killed host has printed must not wait for us.
             stdout=subprocess.DEVNULL if guest is not None else None,

@@ -16,6 +16,7 @@ from typing import Any
 
 import xxhash
 
+from chexpoint.config import Config
 from chexpoint.errors import ChexError, ClusterError, InvalidValue
 from chexpoint.model import CellError, Digest, Seconds
 from chexpoint.project.batch import CellRun, VersionRun
@@ -119,7 +120,7 @@ class ClusterBatch:
                 load,
                 board=board_sweep,
                 largest=0,
-                budget=None,
+                budget=Config.at(folder).size("budget"),
                 most=None,
                 note=self._tell_once,
             )
@@ -146,6 +147,7 @@ class ClusterBatch:
             tasks=_absolute(self._tasks),
             timeout_s=self._timeout_s,
             is_sharing=self._is_sharing,
+            settings=Config.at(folder).for_elsewhere(),
         )
 
     # ------------------------------------------------------------ work
@@ -239,7 +241,7 @@ class ClusterBatch:
             for arrival in cluster.result(job):
                 self._arrived(group, arrival)
         except (ChexError, OSError) as error:
-            self._lose(group.seat, str(error), crew)
+            self._lose(group.seat, str(error), cluster, crew)
             return
         del self._groups[job]
         left = [at for at in group.tasks if at in self._open]
@@ -254,7 +256,10 @@ class ClusterBatch:
             raise ClusterError(f"the scheduler {cluster.address} is lost: {self._rest()}")
         for address in crew.look_again():
             self._lose(
-                next(s for s in seats if s.host.member.address == address), "it is gone", crew
+                next(s for s in seats if s.host.member.address == address),
+                "it is gone",
+                cluster,
+                crew,
             )
         if not crew.seats and self._open:
             raise ClusterError(f"no host of {cluster.address} is left: {self._rest()}")
@@ -262,7 +267,7 @@ class ClusterBatch:
     def _rest(self) -> str:
         return f"{len(self._open)} of {len(self._tasks)} versions are not recorded"
 
-    def _lose(self, seat: Seat, why: str, crew: Crew) -> None:
+    def _lose(self, seat: Seat, why: str, cluster: Cluster, crew: Crew) -> None:
         """Have others do what a host has not done."""
         address = seat.host.member.address
         crew.dismiss(address)
@@ -271,6 +276,7 @@ class ClusterBatch:
             if group.seat.host.member.address != address:
                 continue
             del self._groups[job]
+            cluster.stop(job)  # whoever is given up may still be at it
             if group.running is not None:
                 self._count_loss(group.running, why)
         self._divide(len(crew.seats))

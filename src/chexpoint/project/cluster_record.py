@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from chexpoint.engine import Guest
 from chexpoint.errors import CatalogError
 from chexpoint.model import Bytes, Digest, Seconds
 from chexpoint.project.batch import Batch, VersionRun
@@ -41,6 +40,8 @@ class SweepLoad:
     tasks: tuple[VersionTask, ...]
     timeout_s: Seconds | None
     is_sharing: bool
+    settings: Mapping[str, str]
+    """What is set for the project, as environment variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ def record_group(
     try:
         folder = base / load.folder.name
         _lay_out(load, aboard.files, folder)
-        guest = Guest(cores=cores, without=desk.environment)
+        guest = aboard.guest(desk, cores)
         with Batch(timeout_s=load.timeout_s, guest=guest, budget_bytes=budget) as batch:
             with watched(desk, batch, lambda: None):
                 _record(desk, load, group, number, batch, folder)

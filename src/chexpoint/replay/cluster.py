@@ -29,6 +29,8 @@ SCHEDULER = "scheduler"
 
 _CONNECT_S: Seconds = 10.0
 _ANSWER_S: Seconds = 30.0
+_SHORT_S: Seconds = 3.0
+_ASKED = ["chexpoint"]
 _MOST_LOCAL = 256
 
 
@@ -107,8 +109,7 @@ class Cluster:
 
     def close(self) -> None:
         """Stop what still runs, and let go of the cluster."""
-        for job in list(self._jobs):
-            self.stop(job)
+        self.stop_all()
         self._exit.close()
 
     # ------------------------------------------------------------ who is there
@@ -134,15 +135,34 @@ class Cluster:
         }
 
     def versions(self) -> dict[str, MemberVersions]:
-        """Return what runs on the scheduler, as `SCHEDULER`, and on each member that answers."""
-        found = self._client.get_versions(packages=["chexpoint"])
+        """Return what runs on the scheduler, as `SCHEDULER`, and on each member that answers.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler does not answer.
+        """
+        found = {SCHEDULER: self._ask(self._client.scheduler.versions, packages=_ASKED)}
+        try:
+            found |= self._versions_of(None, _ANSWER_S)
+        except ClusterError:  # one does not answer, and it has to be known which
+            for address in self.members():
+                with contextlib.suppress(ClusterError):
+                    found |= self._versions_of([address], _SHORT_S)
         return {
             address: MemberVersions(
                 python=".".join(str(each["host"]["python"]).split(".")[:2]),
                 chex=str(each["packages"].get("chexpoint") or ""),
             )
-            for address, each in {SCHEDULER: found["scheduler"], **found["workers"]}.items()
+            for address, each in found.items()
         }
+
+    def _versions_of(self, workers: list[str] | None, timeout_s: Seconds) -> dict[str, Any]:
+        question = {"op": "versions", "packages": _ASKED}
+        broadcast = self._client.scheduler.broadcast
+        return dict(
+            self._ask(broadcast, timeout_s, msg=question, workers=workers, on_error="ignore")
+        )
 
     # ------------------------------------------------------------ work
 
@@ -185,14 +205,27 @@ class Cluster:
         """
         address = member.address
         try:
-            found = self._client.run(function, self._topic, address, *args, workers=[address])
+            found = self._client.run(
+                *(function, self._topic, address, *args),
+                workers=[address],
+                callback_timeout=_ANSWER_S,
+            )
             return found[address]
         except Exception as error:
             raise ClusterError(f"{address} does not answer ({_first_line(error)})") from error
 
     def send(self, member: Member, data: bytes) -> object:
-        """Bring data to a member; what is returned may be an argument of `start`."""
-        return self._client.scatter(data, workers=[member.address], hash=False)
+        """Bring data to a member; what is returned may be an argument of `start`.
+
+        Raises
+        ------
+        ClusterError
+            If the member does not answer.
+        """
+        try:
+            return self._client.scatter(data, workers=[member.address], hash=False)
+        except Exception as error:
+            raise ClusterError(f"it does not answer ({_first_line(error)})") from error
 
     def result(self, job: int) -> Any:
         """Return what the function of a job has returned; may be asked once, after its end.
@@ -223,6 +256,11 @@ class Cluster:
         future = self._jobs.pop(job, None)
         if future is not None and not self.is_lost:
             self._quietly(future.cancel)
+
+    def stop_all(self) -> None:
+        """Say that nothing that runs is wanted any more."""
+        for job in list(self._jobs):
+            self.stop(job)
 
     def next_event(self, timeout_s: Seconds) -> Said | Ended | None:
         """Return what has happened next, in order; None if nothing happens in that time."""
@@ -301,9 +339,11 @@ class Cluster:
         if isinstance(event[1], str):
             self._inbox.put(Said(event[1]))
 
-    def _ask(self, question: Callable[..., Any], **args: object) -> Any:
+    def _ask(
+        self, question: Callable[..., Any], timeout_s: Seconds = _ANSWER_S, **args: object
+    ) -> Any:
         try:
-            return self._client.sync(question, callback_timeout=_ANSWER_S, **args)
+            return self._client.sync(question, callback_timeout=timeout_s, **args)
         except (OSError, TimeoutError, RuntimeError) as error:
             raise ClusterError(
                 f"the scheduler {self.address} does not answer ({_first_line(error)})"

@@ -28,7 +28,10 @@ from chexpoint.replay.cluster_hosts import (
 )
 from chexpoint.replay.cluster_part import leave
 
+# How long hosts may take to take everything in: before the start, and while others work already.
 _BOARD_S: Seconds = 120.0
+_JOIN_S: Seconds = 20.0
+_LEAVE_S: Seconds = 10.0
 _SHOWN = 3
 _MOST_DISMISSALS = 2
 
@@ -129,7 +132,7 @@ class Crew:
                 f"the scheduler {self._cluster.address} has no workers: start some with "
                 f"'dask worker {self._cluster.address}'"
             )
-        problems = self._enlist(members)
+        problems = self._enlist(members, _BOARD_S)
         if problems:
             raise ClusterError("; ".join(problems[:_SHOWN]) + _more(problems))
         if not self.seats:
@@ -150,7 +153,7 @@ class Crew:
         self._looked_at &= members.keys()  # who comes back is new
         fresh = {a: member for a, member in members.items() if a not in self._looked_at}
         if fresh:
-            for problem in self._enlist(fresh):
+            for problem in self._enlist(fresh, _JOIN_S):
                 self._note(f"{problem}: it is left out")
         return gone
 
@@ -162,16 +165,22 @@ class Crew:
             self._looked_at.discard(address)
 
     def part_ways(self) -> None:
-        """Have the hosts forget the replay."""
-        for address in self._present():
-            self._cluster.start(self.new_job(), self.hosts[address].member, leave)
+        """Have the hosts stop, and forget the replay; wait for that, but not for long."""
+        self._cluster.stop_all()
+        jobs = {self.new_job(): self.hosts[address].member for address in self._present()}
+        for job, member in jobs.items():
+            self._cluster.start(job, member, leave)
+        until = time.monotonic() + _LEAVE_S
+        while jobs and (event := self._cluster.next_event(until - time.monotonic())) is not None:
+            if isinstance(event, Ended):
+                jobs.pop(event.job, None)
 
     def _present(self) -> set[str]:
         return {_address(seat) for seat in self.seats.values()}
 
     # ------------------------------------------------------------ looking at hosts
 
-    def _enlist(self, members: Mapping[str, Member]) -> list[str]:
+    def _enlist(self, members: Mapping[str, Member], within_s: Seconds) -> list[str]:
         """Give places to hosts; return what is wrong with others, a sentence each."""
         self._looked_at |= members.keys()
         mine = MemberVersions(
@@ -179,7 +188,7 @@ class Crew:
         )
         wrong = version_problems(members, self._cluster.versions(), mine)
         fit = {address: member for address, member in members.items() if address not in wrong}
-        facts, failed = self._boarded(fit)
+        facts, failed = self._boarded(fit, within_s)
         problems = [*wrong.values(), *failed]
         for seat in self.seats.values():
             facts.setdefault(_address(seat), seat.host.facts)
@@ -208,17 +217,24 @@ class Crew:
             hosts, largest=self._largest, budget=self._budget, most=most, taken=self.seats
         )
 
-    def _boarded(self, members: Mapping[str, Member]) -> tuple[dict[str, HostFacts], list[str]]:
+    def _boarded(
+        self, members: Mapping[str, Member], within_s: Seconds
+    ) -> tuple[dict[str, HostFacts], list[str]]:
         """Bring what is needed to hosts; return what they are like, and who cannot be used."""
         jobs = {}
-        for address, member in members.items():
-            job = self.new_job()
-            jobs[job] = address
-            self._cluster.start(job, member, self._board, self._cluster.send(member, self._data))
         facts: dict[str, HostFacts] = {}
         problems = []
+        for address, member in members.items():
+            try:
+                data = self._cluster.send(member, self._data)
+            except ClusterError as error:
+                problems.append(f"host {told(member)}: {error}")
+                continue
+            job = self.new_job()
+            jobs[job] = address
+            self._cluster.start(job, member, self._board, data)
         others = []
-        until = time.monotonic() + _BOARD_S
+        until = time.monotonic() + within_s
         while jobs:
             event = self._cluster.next_event(until - time.monotonic())
             if event is None:
@@ -229,7 +245,7 @@ class Crew:
             address = jobs.pop(event.job)
             try:
                 facts[address] = self._cluster.result(event.job)
-            except ChexError as error:
+            except (ChexError, OSError) as error:
                 problems.append(f"host {told(members[address])}: {error}")
         self._cluster.put_back(others)
         for job, address in jobs.items():

@@ -134,7 +134,7 @@ class ClusterHindsightReplayer(HindsightReplayer):
         try:
             outcome: Outcome = cluster.result(job)
         except (ChexError, OSError) as error:
-            self._lose(seat, str(error), crew)
+            self._lose(seat, str(error), cluster, crew)
             return
         del self._jobs[job]
         segment = outcome.probe.segment
@@ -151,11 +151,11 @@ class ClusterHindsightReplayer(HindsightReplayer):
             raise ClusterError(f"the scheduler {cluster.address} is lost: go on with --resume")
         for address in crew.look_again():
             seat = next(each for each in seats if each.host.member.address == address)
-            self._lose(seat, "it is gone", crew)
+            self._lose(seat, "it is gone", cluster, crew)
         if not crew.seats:
             raise ClusterError(f"no host of {cluster.address} is left: go on with --resume")
 
-    def _lose(self, seat: Seat, why: str, crew: Crew) -> None:
+    def _lose(self, seat: Seat, why: str, cluster: Cluster, crew: Crew) -> None:
         """Have others do what a host has not done."""
         address = seat.host.member.address
         crew.dismiss(address)
@@ -163,6 +163,7 @@ class ClusterHindsightReplayer(HindsightReplayer):
         for job, (number, probe, its) in list(self._jobs.items()):
             if its.host.member.address == address:
                 del self._jobs[job]
+                cluster.stop(job)  # whoever is given up may still be at it
                 self._losses[number] = self._losses.get(number, 0) + 1
                 if self._losses[number] < _MOST_LOSSES:
                     self._queue.append((number, probe))

@@ -7,7 +7,6 @@ soon as it is known; only large cells travel with the end of the part.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import platform
@@ -16,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,22 +33,18 @@ from chexpoint.model import (
     ReplayedCell,
     Seconds,
     StepCosts,
-    to_json,
 )
 from chexpoint.package import environment_info
 from chexpoint.replay.cluster import Desk
 from chexpoint.replay.cluster_cargo import Cargo, HostFiles
 from chexpoint.replay.cluster_hosts import HostFacts
+from chexpoint.replay.cluster_speaker import Speaker
 from chexpoint.replay.cluster_states import ShippedState
 from chexpoint.replay.host_lane import HostLane
-from chexpoint.replay.ledger import Reporter
 from chexpoint.replay.shared_course import SharedCourse
 from chexpoint.replay.sharing import Reach
 
-# What is said stays for a while in the memory of the scheduler.
-_LARGE_CELL = 16 * 2**10
 _LOOK_S: Seconds = 0.1
-_OFTEN_S: Seconds = 0.05
 # How long a cell may go on after it was interrupted.
 _GRACE_S: Seconds = 5.0
 _MOST_ABOARD = 4
@@ -67,6 +62,8 @@ class Load:
     timeout_s: Seconds | None
     tolerance: Tolerance
     cargo: Cargo
+    settings: Mapping[str, str]
+    """What is set where the replay was started, as environment variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,8 @@ class PartOrder:
     """One part of a replay."""
 
     number: int
-    plan: Plan
+    plan: Plan | None
+    """None to start an engine, and to wait for what it is to do."""
     budget: Bytes
     cores: frozenset[int]
     within_s: Seconds | None = None
@@ -103,6 +101,10 @@ class Aboard:
     load: Any
     files: HostFiles
     folder: Path
+
+    def guest(self, desk: Desk, cores: frozenset[int]) -> Guest:
+        """Return what an engine is given here."""
+        return Guest(cores=cores, without=desk.environment, settings=self.load.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ def settled(desk: Desk, data: bytes, unpack: Callable[[Any, HostFiles, Path], No
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    _forget(desk.topic, desk.address)  # of a member that was given up, and is taken in again
     with _lock:
         _aboard[desk.topic, desk.address] = Aboard(load, files, folder)
         old = [key for key in _aboard if key[1] == desk.address][:-_MOST_ABOARD]
@@ -242,7 +245,7 @@ def run_part(topic: str, order: PartOrder) -> PartEnd:
             tolerance=load.tolerance,
             seconds_left=lambda: None if until is None else max(0.0, until - time.monotonic()),
             watcher=speaker,
-            guest=Guest(cores=order.cores, without=desk.environment),
+            guest=aboard.guest(desk, order.cores),
             shared=load.cargo.store,
             images=folder / "images",
             bandwidth=order.bandwidth,
@@ -252,15 +255,15 @@ def run_part(topic: str, order: PartOrder) -> PartEnd:
         with watched(desk, lane, speaker.flush):
             try:
                 lane.start()
-                arrivals = order.states
+                states = order.states
                 while True:
-                    for state in arrivals:
+                    for state in (*states, *course.take_arrivals()):
                         lane.begin_with(course, state)
                     lane.follow(course)
                     speaker.idle(course.held, lane.take_fatal())
                     if not course.wait_for_more(lambda: not lane.is_interrupted):
                         break
-                    arrivals = course.take_arrivals()
+                    states = ()
             finally:
                 lane.close()
     finally:
@@ -287,11 +290,12 @@ def extend_part(
     address: str,
     number: int,
     leaves: frozenset[NodeId],
+    plan: Plan | None,
     states: tuple[ShippedState, ...],
 ) -> bool:
     """Have a part compute more leaves, from some states; return whether it will."""
     part = _found(topic, address, number)
-    return part is not None and part.course.given(leaves, states)
+    return part is not None and part.course.given(leaves, plan, states)
 
 
 def finish_part(topic: str, address: str, number: int) -> None:
@@ -345,115 +349,3 @@ def watched(desk: Desk, lane: Stoppable, flush: Callable[[], None]) -> Iterator[
         is_over.set()
         thread.join()
         flush()
-
-
-class Speaker:
-    """The `Watcher` of a lane whose ledger is elsewhere; several messages travel together.
-
-    Parameters
-    ----------
-    say
-        Sends a text.
-    remaining
-        Returns what is still to do.
-    """
-
-    def __init__(
-        self, part: int, say: Callable[[str], None], remaining: Callable[[], tuple[int, Seconds]]
-    ) -> None:
-        self._part = part
-        self._say = say
-        self._remaining = remaining
-        self._lock = threading.Lock()
-        self._messages: list[dict[str, Any]] = []
-        self._spent = 0.0
-        self._last = 0.0
-        self.said = 0
-        self._large: list[ReplayedCell] = []
-
-    def begins(self, lane: Reporter, node: NodeId) -> None:
-        """A cell is about to be computed."""
-        del lane
-        self._add({"kind": "begins", "node": node})
-
-    def computed(self, lane: Reporter, cell: ReplayedCell) -> None:
-        """A cell was computed, or failed."""
-        del lane
-        data = to_json(cell)
-        if len(json.dumps(data)) > _LARGE_CELL:
-            with self._lock:
-                self._large.append(cell)
-        else:
-            self._add({"kind": "computed", "cell": data})
-
-    def gave_up(self, lane: Reporter, node: NodeId, reason: str) -> None:
-        """Nothing below a node can be computed."""
-        del lane
-        self._add({"kind": "gave_up", "node": node, "reason": reason})
-
-    def held(self, lane: Reporter, size_bytes: Bytes) -> None:
-        """What checkpoints hold has changed."""
-        del lane
-        self._add({"kind": "held", "bytes": size_bytes})
-
-    def spent(self, seconds: Seconds) -> None:
-        """Time was spent on something other than computing."""
-        with self._lock:
-            self._spent += seconds
-
-    def stored(self, state: ShippedState, seconds: Seconds) -> None:
-        """A state is in the store now."""
-        self._add({"kind": "stored", "state": to_json(state), "seconds": seconds})
-
-    def loaded(self, node: NodeId, moving_s: Seconds, seconds: Seconds) -> None:
-        """A state was loaded from the store."""
-        self._add({"kind": "loaded", "node": node, "moving": moving_s, "seconds": seconds})
-
-    def useless(self, node: NodeId) -> None:
-        """A state could not be loaded."""
-        self._add({"kind": "useless", "node": node})
-
-    def note(self, text: str) -> None:
-        """Something happened that the user should know."""
-        self._add({"kind": "note", "text": text})
-
-    def idle(self, states: Iterable[NodeId], fatal: Iterable[NodeId]) -> None:
-        """All is done; these states are held, and these cells have ended the engine."""
-        with self._lock:
-            large = len(self._large)
-        message = {"kind": "idle", "states": list(states), "fatal": list(fatal), "large": large}
-        self._add(message)
-        self.flush()
-
-    def take_large(self) -> tuple[ReplayedCell, ...]:
-        """Return the cells that were too large to be said, once."""
-        with self._lock:
-            large, self._large = self._large, []
-        return tuple(large)
-
-    def _add(self, message: dict[str, Any]) -> None:
-        with self._lock:
-            self._messages.append(message)
-        if time.monotonic() - self._last > _OFTEN_S:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what there is."""
-        with self._lock:
-            if not self._messages:
-                return
-            messages, self._messages = self._messages, []
-            spent, self._spent = self._spent, 0.0
-            self._last = time.monotonic()
-            self.said += 1
-            self._say(
-                json.dumps(
-                    {
-                        "part": self._part,
-                        "at": self.said,
-                        "left": list(self._remaining()),
-                        "spent": spent,
-                        "messages": messages,
-                    }
-                )
-            )

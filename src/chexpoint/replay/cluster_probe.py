@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chexpoint.engine import Guest
+from chexpoint.config import Config
 from chexpoint.errors import ClusterError, StoreError, UnknownImage
 from chexpoint.hindsight import images_of_run
 from chexpoint.model import Bytes, Digest, Recording, format_size
@@ -42,6 +43,8 @@ class HindsightLoad:
     """The files of the folders of runs, by the names of those."""
     images: Mapping[str, Digest]
     """What each image is in the cargo."""
+    settings: Mapping[str, str]
+    """What is set where the replay was started, as environment variables."""
 
 
 def hindsight_load(
@@ -90,6 +93,7 @@ def hindsight_load(
             for folder in folders
         },
         images=known,
+        settings=Config(None, os.environ).for_elsewhere(),
     )
 
 
@@ -147,7 +151,7 @@ def run_probe(topic: str, number: int, probe: Probe, cores: frozenset[int]) -> O
             RecordedWorld(load.recording, aboard.files),
             base=folder,
             store=str(aboard.folder / _STORE),
-            guest=Guest(cores=cores, without=desk.environment),
+            guest=aboard.guest(desk, cores),
         )
         told = 0
 

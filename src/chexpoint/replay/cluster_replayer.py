@@ -7,11 +7,13 @@ print({cell.host for cell in replay.cells.values()})
 from __future__ import annotations
 
 import contextlib
+import os
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from chexpoint.config import Config
 from chexpoint.errors import ChexError
 from chexpoint.model import (
     Bytes,
@@ -106,6 +108,7 @@ class ClusterReplayer(Replayer):
             timeout_s=self._timeout_s,
             tolerance=self._tolerance,
             cargo=load_cargo(self._recording, self._files, self._store),
+            settings=Config(None, os.environ).for_elsewhere(),
         )
         return Crew(
             cluster,

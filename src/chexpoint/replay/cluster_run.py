@@ -6,7 +6,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from chexpoint.errors import ChexError, ClusterError
@@ -34,6 +34,7 @@ from chexpoint.replay.cluster_part import (
     finish_part,
     run_part,
 )
+from chexpoint.replay.cluster_parts import RunningPart
 from chexpoint.replay.cluster_pool import Pool
 from chexpoint.replay.cluster_states import ShippedState, States
 from chexpoint.replay.ledger import Ledger
@@ -69,32 +70,6 @@ class Planning(Protocol):
         """Return a plan for one engine."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """A part that is being computed, as it is seen from here; a `Reporter`."""
-
-    seat: Seat
-    leaves: frozenset[NodeId]
-    left: tuple[int, Seconds]
-    started: float
-    running: NodeId | None = None
-    heard: int = 0
-    is_idle: bool = False
-    """Whether it waits for more, with the states that it holds."""
-    states: tuple[NodeId, ...] = ()
-    is_finishing: bool = False
-    asked: float = 0.0
-    """When it was last asked to leave something to others."""
-
-    @property
-    def number(self) -> int:
-        return self.seat.number
-
-    def remaining(self) -> tuple[int, Seconds]:
-        """Return how many cells are to be computed, and how long that will take."""
-        return self.left
-
-
 class ClusterRun:
     """One run; belongs to one thread.
 
@@ -118,7 +93,7 @@ class ClusterRun:
         self._cluster, self._crew, self._ledger, self._pool = cluster, crew, ledger, pool
         self._planning = planning
         self._patience_s = patience_s
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, RunningPart] = {}
         self._ready: deque[Plan] = deque()
         self._used: dict[str, Host] = {}
         self._cells: dict[str, int] = {}
@@ -142,6 +117,9 @@ class ClusterRun:
 
     def drive(self) -> Seconds:
         """Give parts to hosts until nothing is left to do; return what the first plan said."""
+        # Engines take longer to start than most plans to make.
+        for seat in list(self._crew.seats.values())[: len(self._pool.loose)]:
+            self._start(seat, None)
         planned = self._divide()
         self._ledger.begin(sum(_cells(plan) for plan in self._ready))
         looked = time.monotonic()
@@ -179,10 +157,11 @@ class ClusterRun:
         waiting = [job for job, part in self._parts.items() if part.is_idle]
         busy = {part.seat.number for part in self._parts.values()}
         free = [seat for number, seat in sorted(self._crew.seats.items()) if number not in busy]
-        while self._ready and (waiting or free):
+        starting = sum(part.is_starting for part in self._parts.values())
+        while self._ready and (waiting or (free and len(self._ready) > starting)):
             plan = self._ready.popleft()
             if waiting:
-                self._extend(waiting.pop(0), frozenset((*plan.versions, *plan.left_out)))
+                self._extend(waiting.pop(0), _leaves(plan), plan)
             else:
                 self._start(free.pop(0), plan)
         if self._ready or self._pool.loose:
@@ -212,26 +191,31 @@ class ClusterRun:
     def _share(self, waiting: Sequence[int], free: Sequence[Seat]) -> None:
         """Have those who have nothing to do take over what waits at others."""
         for job in waiting:
-            held = self._parts[job].states
-            states = {**self._loadable(held), **dict.fromkeys(held, _RESTORE_S)}
+            if job not in self._parts:
+                continue  # its host was lost meanwhile
+            part = self._parts[job]
+            loadable = self._loadable(part.seat, part.states)
+            states = {**loadable, **dict.fromkeys(part.states, _RESTORE_S)}
             if leaves := self._taken_over(Reach(states=states)):
                 self._extend(job, leaves)
         for seat in free:
-            if leaves := self._taken_over(Reach(start_s=self._start_s, states=self._loadable(()))):
+            reach = Reach(start_s=self._start_s, states=self._loadable(seat, ()))
+            if leaves := self._taken_over(reach):
                 before = time.perf_counter()
                 plan = self._planning.planned(self._pool.tree, sorted(leaves), seat.budget)
                 self._ledger.spent(time.perf_counter() - before)
                 self._start(seat, plan)
 
-    def _loadable(self, held: Sequence[NodeId]) -> dict[NodeId, Seconds]:
+    def _loadable(self, seat: Seat, held: Sequence[NodeId]) -> dict[NodeId, Seconds]:
         """Return the states that are loaded faster than computed, and how long that takes."""
-        return self._states.for_leaves(self._states.known, held)
+        return self._states.for_leaves(self._states.known, held, seat.host.facts.root)
 
     def _shipped(
-        self, leaves: frozenset[NodeId], held: Sequence[NodeId]
+        self, seat: Seat, leaves: frozenset[NodeId], held: Sequence[NodeId]
     ) -> tuple[ShippedState, ...]:
         """Return the states that are loaded for some leaves."""
-        return tuple(self._states.known[n] for n in self._states.for_leaves(leaves, held))
+        found = self._states.for_leaves(leaves, held, seat.host.facts.root)
+        return tuple(self._states.known[node] for node in found)
 
     def _taken_over(self, reach: Reach) -> frozenset[NodeId]:
         """Return leaves that are done earlier by somebody else than by who has most to do."""
@@ -254,16 +238,20 @@ class ClusterRun:
                 return frozenset(leaves)
         return frozenset()
 
-    def _extend(self, job: int, leaves: frozenset[NodeId]) -> None:
-        """Have an engine that waits go on with more leaves."""
-        part = self._parts[job]
+    def _extend(self, job: int, leaves: frozenset[NodeId], plan: Plan | None = None) -> None:
+        """Have an engine that waits go on with more leaves; as planned, if they are its first."""
+        part = self._parts.get(job)
+        if part is None:  # its host was lost meanwhile
+            self._pool.loose |= leaves
+            return
         part.leaves |= leaves
         part.is_idle = False
+        self._note_use(part)
         tree = self._pool.tree
         nodes = {node.id: node.cost for leaf in leaves for node in tree.path(leaf)}
         part.left = len(nodes), sum(nodes.values())
-        states = self._shipped(leaves, part.states)
-        if self._call(part, extend_part, job, leaves, states) is False:
+        states = self._shipped(part.seat, leaves, part.states)
+        if self._call(part, extend_part, job, leaves, plan, states) is False:
             part.leaves -= leaves
             part.is_idle = part.is_finishing = True
             self._pool.loose |= leaves
@@ -275,7 +263,7 @@ class ClusterRun:
                 part.is_finishing = True
                 self._call(part, finish_part, job)
 
-    def _call(self, part: _Part, function: Callable[..., Any], *args: object) -> Any:
+    def _call(self, part: RunningPart, function: Callable[..., Any], *args: object) -> Any:
         """Ask the host of a part something; None if it is lost."""
         try:
             return self._cluster.call(part.seat.host.member, function, *args)
@@ -284,25 +272,34 @@ class ClusterRun:
                 self._give_up_host(part.seat.host, str(error))
             return None
 
-    def _start(self, seat: Seat, plan: Plan, *, is_alone: bool = False) -> None:
+    def _start(self, seat: Seat, plan: Plan | None, *, is_alone: bool = False) -> None:
+        """Start an engine; without a plan, it waits for something to do."""
+        leaves = _leaves(plan)
+        if seat.number not in self._crew.seats:  # its host was lost meanwhile
+            self._pool.loose |= leaves
+            return
         job = self._crew.new_job()
-        leaves = frozenset((*plan.versions, *plan.left_out))
         order = PartOrder(
             number=job,
             plan=plan,
-            budget=int(plan.budget),
+            budget=int(plan.budget if plan else seat.budget),
             cores=frozenset() if is_alone else seat.cores,
             within_s=self._planning.seconds_left(),
             is_alone=is_alone,
-            states=self._shipped(leaves, ()),
+            states=self._shipped(seat, leaves, ()),
             bandwidth=self._states.bandwidth,
         )
-        part = _Part(seat, leaves, (_cells(plan), plan.cost), time.monotonic())
+        part = RunningPart(seat, time.monotonic(), leaves)
         self._parts[job] = part
-        self._used[seat.host.member.address] = seat.host
-        self.engines = max(self.engines, len(self._parts))
         self._ledger.courses[seat.number] = part
+        if plan is not None:
+            part.left = _cells(plan), plan.cost
+            self._note_use(part)
         self._cluster.start(job, seat.host.member, run_part, order)
+
+    def _note_use(self, part: RunningPart) -> None:
+        self._used[part.seat.host.member.address] = part.seat.host
+        self.engines = max(self.engines, sum(bool(each.leaves) for each in self._parts.values()))
 
     # ------------------------------------------------------------ what happens
 
@@ -329,7 +326,7 @@ class ClusterRun:
         for message in told["messages"]:
             self._message(told["part"], part, message)
 
-    def _message(self, job: int, part: _Part, message: dict[str, Any]) -> None:
+    def _message(self, job: int, part: RunningPart, message: dict[str, Any]) -> None:
         match message["kind"]:
             case "begins":
                 part.running = message["node"]
@@ -343,7 +340,9 @@ class ClusterRun:
             case "idle":
                 self._idle(job, part, message)
             case "stored":
-                self._states.stored(ShippedState(**message["state"]), message["seconds"])
+                state = ShippedState(**message["state"])
+                root = part.seat.host.facts.root
+                self._states.stored(replace(state, root=root), message["seconds"])
             case "loaded":
                 self._loaded(part, message)
             case "useless":
@@ -351,7 +350,7 @@ class ClusterRun:
             case "note":
                 self._ledger.note(f"host {part.seat.host.name}: {message['text']}")
 
-    def _loaded(self, part: _Part, message: dict[str, Any]) -> None:
+    def _loaded(self, part: RunningPart, message: dict[str, Any]) -> None:
         node, tree = message["node"], self._pool.tree
         if node not in self._states.known:
             return
@@ -363,7 +362,7 @@ class ClusterRun:
             f"was loaded from the store in {format_seconds(message['seconds'])} ({size})"
         )
 
-    def _idle(self, job: int, part: _Part, message: dict[str, Any]) -> None:
+    def _idle(self, job: int, part: RunningPart, message: dict[str, Any]) -> None:
         """A part has done all that it had to do, and waits."""
         part.is_idle, part.states = True, tuple(message["states"])
         if message["large"]:
@@ -374,7 +373,7 @@ class ClusterRun:
             part.leaves -= frozenset(below)
             self._pool.fatal(node, below)
 
-    def _computed(self, part: _Part, cell: ReplayedCell) -> None:
+    def _computed(self, part: RunningPart, cell: ReplayedCell) -> None:
         host = part.seat.host
         if part.running == cell.node:
             part.running = None
@@ -424,6 +423,7 @@ class ClusterRun:
 
     def _forget(self, job: int) -> None:
         part = self._parts.pop(job)
+        self._cluster.stop(job)  # whoever is given up may still be at it
         self._ledger.courses.pop(part.number, None)
         self._ledger.held(part, 0)
 
@@ -448,6 +448,10 @@ class ClusterRun:
             if time.monotonic() > until:
                 raise ClusterError(f"the scheduler {self._cluster.address} is lost; {_RESUME}")
             time.sleep(_TICK_S)
+
+
+def _leaves(plan: Plan | None) -> frozenset[NodeId]:
+    return frozenset((*plan.versions, *plan.left_out)) if plan else frozenset()
 
 
 def _cells(plan: Plan) -> int:

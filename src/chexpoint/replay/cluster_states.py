@@ -40,6 +40,8 @@ class ShippedState:
     digest: Digest
     """Of the bytes that are there."""
     size_bytes: Bytes
+    root: NodeId | None = None
+    """The lineage of a fresh interpreter where it was computed: packages must be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,7 @@ class States:
             self.bandwidth = (self.bandwidth + size / seconds) / 2
 
     def for_leaves(
-        self, leaves: Iterable[NodeId], held: Collection[NodeId]
+        self, leaves: Iterable[NodeId], held: Collection[NodeId], root: NodeId | None
     ) -> dict[NodeId, Seconds]:
         """Return the states to load for some leaves, and how long each takes.
 
@@ -162,17 +164,19 @@ class States:
         ----------
         held
             What whoever computes the leaves has already.
+        root
+            The lineage of a fresh interpreter there.
         """
         found: dict[NodeId, Seconds] = {}
         if self.known:
             for leaf in leaves:
-                best = self._best(self.tree.path(leaf), held)
+                best = self._best(self.tree.path(leaf), held, root)
                 if best is not None:
                     found[best[0]] = best[1]
         return found
 
     def _best(
-        self, path: Iterable[TreeNode], held: Collection[NodeId]
+        self, path: Iterable[TreeNode], held: Collection[NodeId], root: NodeId | None
     ) -> tuple[NodeId, Seconds] | None:
         best, most, prefix = None, 0.0, 0.0
         for node in path:
@@ -181,7 +185,7 @@ class States:
                 best, most, prefix = None, 0.0, 0.0
                 continue
             state = self.known.get(node.id)
-            if state is None:
+            if state is None or state.root != root:
                 continue
             way = choose_shipping(
                 prefix, state.size_bytes, self.bandwidth, load_seconds=self.load_s

@@ -42,7 +42,7 @@ class Course:
     tree
         What was recorded.
     first
-        The plan to begin with, in a fresh worker.
+        The plan to begin with, in a fresh worker; None if there is nothing to do yet.
     is_keeping
         Whether checkpoints stay that the plan has no use for, as long as there is room: more may
         come to do.
@@ -51,7 +51,7 @@ class Course:
     def __init__(
         self,
         tree: ExecutionTree,
-        first: Plan,
+        first: Plan | None,
         *,
         budget: float,
         costs: StepCosts,
@@ -71,13 +71,13 @@ class Course:
         self._tree = tree
         self._costs = costs
         self._planner = planner
-        self._leaves = {*first.versions, *first.left_out}
+        self._leaves = {*first.versions, *first.left_out} if first else set()
         self._measured: dict[NodeId, TreeNode] = {}
         self._unholdable: set[NodeId] = set()
         self._refusals = 0
         self._recorded_s = self._measured_s = 0.0
         self._steps: deque[PlanStep] = deque()
-        self._follow(first.steps)
+        self._follow(first.steps if first else ())
         self._is_stale = False
         self._is_adrift = False
         self._is_fresh = True
@@ -159,10 +159,13 @@ class Course:
         """Return the memory of a state, as far as it is known."""
         return self._node(node).size
 
-    def take_in(self, leaves: Iterable[NodeId]) -> None:
-        """Compute more leaves."""
+    def take_in(self, leaves: Iterable[NodeId], planned: Plan | None = None) -> None:
+        """Compute more leaves, as planned if the worker has done nothing yet."""
+        if planned is not None and self._is_fresh and not self._leaves and not self.held:
+            self._follow(planned.steps)
+        else:
+            self._is_stale = True
         self._leaves.update(leaves)
-        self._is_stale = True
 
     # ------------------------------------------------------------ what came of a step
 

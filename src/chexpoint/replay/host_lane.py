@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import tempfile
 import threading
@@ -20,6 +21,8 @@ from chexpoint.replay.cluster_states import (
 )
 from chexpoint.replay.course import Course
 from chexpoint.replay.lane import Lane, Place
+
+_SENDING_S: Seconds = 10.0
 
 
 class StateWatcher(Protocol):
@@ -73,7 +76,7 @@ class HostLane(Lane):
         self._sent: set[NodeId] = set()
         self._awaited: dict[NodeId, _Sent] = {}
         """By what the engine calls the node: states whose images are being written."""
-        self._outbox: queue.SimpleQueue[tuple[ImageName, _Sent] | None] = queue.SimpleQueue()
+        self._outbox: queue.Queue[tuple[ImageName, _Sent] | None] = queue.Queue()
         self._sender = threading.Thread(target=self._send_all, name="chex-states", daemon=True)
         if shared:
             self._sender.start()
@@ -89,8 +92,11 @@ class HostLane(Lane):
         """End the engine, and bring no more states to the store."""
         super().close()
         if self._sender.is_alive():
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._outbox.get_nowait()
             self._outbox.put(None)
-            self._sender.join()
+            self._sender.join(_SENDING_S)  # a store that hangs must not keep the host
 
     # ------------------------------------------------------------ what ends engines
 
@@ -139,9 +145,12 @@ class HostLane(Lane):
         self.send_images()
 
     def send_images(self) -> bool:
-        """Have images that are written brought to the store; return whether there are more."""
-        if not self._awaited:
-            return False
+        """Have images that are written brought to the store; return whether some are not there."""
+        if self._awaited:
+            self._take_written()
+        return bool(self._awaited or self._outbox.unfinished_tasks)
+
+    def _take_written(self) -> None:
         told = self._running().images()
         for image in told.images:
             sent = self._awaited.pop(image.node, None)
@@ -155,7 +164,6 @@ class HostLane(Lane):
             for sent in self._awaited.values():
                 self._tell_unsent(sent.node, told.why_not or "its checkpoint is gone")
             self._awaited.clear()
-        return bool(self._awaited)
 
     def _tell_unsent(self, node: NodeId, why: str) -> None:
         self._states.note(f"{self._title(node)}: each host computes it itself: {why}")
@@ -168,6 +176,8 @@ class HostLane(Lane):
                 self._send(name, sent)
             except (ChexError, OSError) as error:
                 self._tell_unsent(sent.node, str(error))
+            finally:
+                self._outbox.task_done()
 
     def _send(self, name: ImageName, sent: _Sent) -> None:
         digest, data = pack_image(self._images, name, sent.path)

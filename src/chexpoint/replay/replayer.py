@@ -6,6 +6,7 @@ print(replay.is_good, replay.computed_cells, replay.cells_in_versions)
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import threading
@@ -32,7 +33,7 @@ from chexpoint.model import (
     Seconds,
     StepCosts,
 )
-from chexpoint.plan import check_schedule, judge_plan, plan
+from chexpoint.plan import TIME_LIMIT, check_schedule, judge_plan, plan
 from chexpoint.replay.course import Course
 from chexpoint.replay.files import FileSource, missing_file
 from chexpoint.replay.lane import Lane
@@ -56,6 +57,9 @@ _LOOK_S: Seconds = 0.25
 # How much less is tried if several workers are not done with their versions in time.
 _LESS = 0.85
 _MOST_TRIES = 12
+# Planning is worth such a share of what is planned, and at least so long.
+_PLANNING = 0.01
+_LEAST_PLANNING_S: Seconds = 0.1
 
 
 class Replayer:
@@ -341,6 +345,13 @@ class Replayer:
             costs=STEP_COSTS,
             versions=chosen,
             workers=self._workers,
+            seconds=_planning_s(tree),
         )
         check_schedule(tree, made, costs=STEP_COSTS, leaves=chosen)
         return made
+
+
+def _planning_s(tree: ExecutionTree) -> Seconds:
+    """Return how long may be searched for a better division of a tree among workers."""
+    once = math.fsum(node.cost for node in tree.nodes.values())
+    return min(max(_LEAST_PLANNING_S, _PLANNING * once), TIME_LIMIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from chexpoint.model import Bytes, NodeId, PlanStep, Seconds
+from chexpoint.model import Bytes, NodeId, Plan, PlanStep, Seconds
 from chexpoint.replay.cluster_states import ShippedState
 from chexpoint.replay.course import Course
 from chexpoint.replay.sharing import Reach
@@ -26,6 +26,7 @@ class SharedCourse(Course):
         self._lock = threading.RLock()
         self._more = threading.Condition(self._lock)
         self._is_finished = False
+        self._is_late = False
         self._arrivals: list[ShippedState] = []
 
     # ------------------------------------------------------------ by others
@@ -39,18 +40,25 @@ class SharedCourse(Course):
         finally:
             self._lock.release()
 
-    def given(self, leaves: Iterable[NodeId], states: Iterable[ShippedState] = ()) -> bool:
+    def given(
+        self,
+        leaves: Iterable[NodeId],
+        planned: Plan | None = None,
+        states: Iterable[ShippedState] = (),
+    ) -> bool:
         """Take leaves in, and have the lane go on; return whether it still can.
 
         Parameters
         ----------
+        planned
+            For a lane that has done nothing yet.
         states
             In the store, for the lane to begin with.
         """
         with self._more:
             if self._is_finished:
                 return False
-            self.take_in(leaves)
+            self.take_in(leaves, planned)
             self._arrivals.extend(states)
             self._more.notify_all()
             return True
@@ -66,12 +74,12 @@ class SharedCourse(Course):
     def wait_for_more(self, is_wanted: Callable[[], bool]) -> bool:
         """Wait until there is something to do again; return False if there will be nothing."""
         with self._more:
-            if self._leaves:  # there is no time for them
-                self._is_finished = True
             while not self._leaves and not self._is_finished and is_wanted():
                 self._more.wait(_LOOK_S)
-            self._is_finished = self._is_finished or not is_wanted()
-            return not self._is_finished
+            if self._is_late or not self._leaves or not is_wanted():
+                self._is_finished = True
+                return False
+            return True
 
     def take_arrivals(self) -> tuple[ShippedState, ...]:
         """Return the states to begin with, once."""
@@ -85,7 +93,9 @@ class SharedCourse(Course):
 
     def next(self, seconds_left: Seconds | None = None) -> PlanStep | None:
         with self._lock:
-            return super().next(seconds_left)
+            step = super().next(seconds_left)
+            self._is_late = step is None and bool(self._leaves)  # there is no time for them
+            return step
 
     def done(self, step: PlanStep) -> None:
         with self._lock:

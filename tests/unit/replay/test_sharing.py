@@ -11,6 +11,7 @@ from chexpoint.model import ExecutionTree, NodeId, PlanStep, TreeNode
 from chexpoint.plan import plan, sample_tree
 from chexpoint.replay.course import Course
 from chexpoint.replay.replayer import STEP_COSTS
+from chexpoint.replay.shared_course import SharedCourse
 from chexpoint.replay.sharing import Reach, best_cut
 
 
@@ -88,6 +89,42 @@ def test_a_course_that_has_run_dry_keeps_its_states_and_goes_on_from_them() -> N
     way.take_in(left)
     assert NodeId("p") not in {s.node for s in follow(way, tree) if s.action == "compute"}
     assert not way.leaves
+
+
+def waiting_course(tree: ExecutionTree) -> SharedCourse:
+    """Return the course of an engine that was started before there was a plan."""
+    return SharedCourse(tree, None, budget=math.inf, costs=STEP_COSTS, planner="pc-move")
+
+
+def test_an_engine_that_was_started_before_there_was_a_plan_follows_it() -> None:
+    tree = star(10, 3, 1)
+    made = plan(tree, math.inf, costs=STEP_COSTS)
+    way = waiting_course(tree)
+    assert way.next() is None
+    assert way.given(made.versions, made)
+    assert way.wait_for_more(lambda: True)
+    follow(way, tree)
+    assert way.plans == 1
+    assert not way.leaves
+
+
+def test_what_is_given_just_before_the_end_is_computed_and_later_things_are_refused() -> None:
+    tree = star(10, 3, 1)
+    way = waiting_course(tree)
+    assert way.next() is None
+    assert way.given(leaves_of(tree))
+    way.finish()
+    assert way.wait_for_more(lambda: True)
+    assert {s.node for s in follow(way, tree) if s.action == "compute"} == set(tree.nodes)
+    assert not way.wait_for_more(lambda: True)
+    assert not way.given(leaves_of(tree))
+
+
+def test_a_course_without_time_for_its_leaves_waits_for_nothing() -> None:
+    way = waiting_course(star(10, 3, 1))
+    way.given([NodeId("l1")])
+    assert way.next(seconds_left=0.0) is None
+    assert not way.wait_for_more(lambda: True)
 
 
 @given(st.sampled_from(["ci", "binary", "star"]), st.integers(0, 50), st.integers(0, 6))
