@@ -39,6 +39,12 @@ def test_a_bar_without_an_end_only_shows_that_something_goes_on() -> None:
     assert "aria-label='&lt;a&gt;'" in progress_html("<a>", 3, 4)
 
 
+def test_the_legend_has_every_sign_with_its_colour() -> None:
+    legend = (SOURCE.parent.parent / "docs" / "reference" / "signs.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| `(.)`.*`(#\w{6})` \|", legend)
+    assert sorted(rows) == sorted((look.sign, look.colour) for look in LOOKS)
+
+
 def test_no_module_has_colours_of_its_own() -> None:
     # The page of a replay shows what terminals coloured, and its own greys.
     known = {"palette.py", "replay_style.py", "replay_outputs.py"}
