@@ -123,9 +123,12 @@ def _running(
         stderr=told,
         start_new_session=True,
     )
+    # What ends us must end it, too: it is in a session of its own.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield process
     finally:
+        signal.signal(signal.SIGTERM, before)
         if process.poll() is None:
             _end(process)
 

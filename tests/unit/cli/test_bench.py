@@ -311,7 +311,10 @@ def test_a_benchmark_that_breaks_says_why(tmp_path: Path) -> None:
     assert outcome.advice == "to see more: tests/bench/it.py --quick"
 
 
-def test_a_benchmark_is_interrupted_with_us_and_can_clean_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_benchmark_is_interrupted_with_us_and_can_clean_up(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     code = (
         "import pathlib, sys, time\n"
         "try:\n    print('at it', file=sys.stderr, flush=True); time.sleep(60)\n"
@@ -320,7 +323,7 @@ def test_a_benchmark_is_interrupted_with_us_and_can_clean_up(tmp_path: Path) -> 
 
     def tick(_seconds: float, text: str) -> None:
         if text == "at it":
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     with pytest.raises(KeyboardInterrupt):
         run(script_in(tmp_path, code), tmp_path, is_full=False, tick=tick)
