@@ -44,7 +44,8 @@ _TITLE_LINES, _TITLE_COLUMNS = 14, 160
 _LINE = 20.0
 
 GRAPH_RULES = f"""{TREE_RULES}
-.chex-graph .paper {{ fill: var(--jp-layout-color0, Canvas); }}
+.chex-graph .paper {{
+  fill: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)); }}
 .chex-graph .cellbox {{ fill: {GREY}; fill-opacity: 0.16; stroke: currentColor; }}
 .chex-graph .open {{ fill: none; stroke: {GREY}; stroke-width: 1.2; stroke-dasharray: 4 3; }}
 .chex-graph .inline {{ fill: none; stroke: {CHECKPOINT.colour}; stroke-width: 1.2; }}

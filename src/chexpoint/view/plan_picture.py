@@ -19,7 +19,7 @@ from chexpoint.model import (
     format_seconds,
     format_size,
 )
-from chexpoint.palette import CHECKPOINT, GREY, RECOMPUTED, REUSED, SKY, VERSION_COLOURS
+from chexpoint.palette import CHECKPOINT, GREY, RECOMPUTED, REUSED, VERSION_COLOURS
 from chexpoint.view.layout import (
     LABEL_LEAD,
     LABEL_LETTERS,
@@ -68,7 +68,6 @@ _FILLS = "\n".join(
     for style, colour in (
         *((f"f{i}", colour) for i, colour in enumerate(VERSION_COLOURS)),
         *((look.style, look.colour) for look in (RECOMPUTED, REUSED, CHECKPOINT)),
-        ("first", SKY),
     )
 )
 
@@ -79,6 +78,7 @@ PLAN_RULES = f"""{TREE_RULES}
 .chex-tree .axis {{ fill: none; stroke: currentColor; stroke-opacity: 0.6; }}
 .chex-tree .grid {{ fill: none; stroke: currentColor; stroke-opacity: 0.15; }}
 .chex-tree .bar {{ fill: {GREY}; fill-opacity: 0.5; stroke: currentColor; stroke-width: 0.6; }}
+.chex-tree .starting {{ fill-opacity: 0.1; }}
 {_FILLS}
 """
 

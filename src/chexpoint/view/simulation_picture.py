@@ -24,11 +24,11 @@ from chexpoint.view.svg import box, cross, path, px, written
 from chexpoint.view.text import clipped, count, xml, xml_lines
 
 _KINDS: Mapping[str, tuple[str, str]] = {
-    "first": ("bar first", "computes cells for the first time"),
+    "first": ("bar", "computes cells for the first time"),
     "again": (f"bar {RECOMPUTED.style}", "computes cells again"),
     "load": (f"bar {REUSED.style}", "loads an image"),
     "state": (f"bar {CHECKPOINT.style}", "checkpoints, restores"),
-    "start": ("bar", "starts"),
+    "start": ("bar starting", "starts"),
 }
 """What a host does: its style, and what it is called."""
 
