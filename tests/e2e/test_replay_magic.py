@@ -155,7 +155,9 @@ def test_what_is_wrong_is_one_line(kernel: Kernel, line: str, complaint: str) ->
 
 def test_versions_are_packed_where_the_cell_is(kernel: Kernel) -> None:
     kernel.execute("import os\nos.makedirs('sub')\nos.chdir('sub')").ok()
-    assert "2 versions" in kernel.execute("%chex_package paper.chex base deep").ok().stdout
+    first, *_, last = pictures(kernel.execute("%chex_package paper.chex base deep").ok())
+    assert first["text/plain"] == "CHEX: packing: starting"
+    assert "2 versions" in last["text/plain"]
     assert (kernel.cwd / "sub" / "paper.chex").is_file()
     assert "exists" in failure(kernel.execute("%chex_package paper.chex"))
     kernel.execute("%chex_package paper.chex base --force\nos.chdir('..')").ok()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from chexpoint.cli.bars import shown_bar
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import add_project_option, print_text, project_in
-from chexpoint.cli.store_files import opened_store, shown_bar
+from chexpoint.cli.store_files import opened_store
 
 if TYPE_CHECKING:
     import argparse

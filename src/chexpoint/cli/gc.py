@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chexpoint.cli.bars import shown_bar
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import add_project_option, print_text, project_in
-from chexpoint.cli.store_files import opened_store, shown_bar, store_budget
+from chexpoint.cli.store_files import opened_store, store_budget
 from chexpoint.errors import UnknownImage
 
 if TYPE_CHECKING:

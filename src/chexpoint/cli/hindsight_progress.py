@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
+from chexpoint.cli.bars import bars
 from chexpoint.cli.replay_progress import one_line
 from chexpoint.model import format_seconds
 
@@ -21,31 +22,32 @@ Watch = Callable[["HindsightProgress"], None]
 
 @contextlib.contextmanager
 def shown_iterations(*, is_quiet: bool) -> Iterator[Watch]:
-    """Show progress on standard error, if it is a terminal."""
-    if is_quiet or not sys.stderr.isatty():
+    """Show progress on standard error: bars on a terminal, else a line for each version."""
+    if is_quiet:
         yield lambda progress: None
-        return
-    from rich.console import Console
+    elif sys.stderr.isatty():
+        from rich.console import Console
 
-    with IterationBars(Console(stderr=True, highlight=False)) as bars:
-        yield bars.watch
+        with IterationBars(Console(stderr=True, highlight=False)) as shown:
+            yield shown.watch
+    else:
+        yield _print_line
+
+
+def _print_line(progress: HindsightProgress) -> None:
+    if progress.done == progress.total > 0:
+        what = f"{progress.version}: {progress.done} iterations replayed"
+        print(one_line(what), file=sys.stderr, flush=True)
 
 
 class IterationBars:
     """A bar for the iterations of each version that is being replayed."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import MofNCompleteColumn, TextColumn
 
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("iterations {task.fields[left]}", markup=False),
-            console=console,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),
-        )
+        left = TextColumn("iterations {task.fields[left]}", markup=False)
+        self._progress = bars(MofNCompleteColumn(), left, console=console)
         self._bars: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:

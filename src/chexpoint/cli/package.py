@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chexpoint.cli.bars import shown_bar
 from chexpoint.cli.command import add_json_option
-from chexpoint.cli.picture_files import add_project_option, print_text, project_in
+from chexpoint.cli.picture_files import (
+    STANDARD_OUTPUT,
+    add_project_option,
+    print_text,
+    project_in,
+)
+from chexpoint.cli.replay_progress import opened_events
 from chexpoint.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -46,6 +51,9 @@ class PackageCommand:
         )
         add_project_option(parser)
         parser.add_argument("--force", action="store_true", help="replace OUT.chex if it is there")
+        parser.add_argument(
+            "--events", metavar="OUT", help="write what happens as lines of JSON; - for stdout"
+        )
         add_json_option(parser)
 
     def run(self, args: argparse.Namespace) -> int:
@@ -55,12 +63,21 @@ class PackageCommand:
 
         out = _new_package(args.package, is_forced=args.force)
         project = project_in(args.project)
-        with _progress() as watch:
+        with opened_events(args.events) as events, shown_bar("packing", in_bytes=True) as show:
+
+            def watch(done: Bytes, total: Bytes) -> None:
+                if events is not None:
+                    events.end({"kind": "progress", "done": done, "total": total})
+                show(done, total)
+
             summary = pack(project, args.versions or None, out, watch)
+            text = "\n".join(summary_lines(args.package, summary))
+            if events is not None:
+                events.end({"kind": "summary", "text": text})
         if args.json:
             print(json.dumps({"package": args.package, **to_json(summary)}))
-        else:
-            print_text("\n".join(summary_lines(args.package, summary)))
+        elif args.events != STANDARD_OUTPUT:
+            print_text(text)
         return 0
 
 
@@ -103,22 +120,3 @@ def _new_package(name: str, *, is_forced: bool) -> Path:
     if path.exists() and not is_forced:
         raise InvalidValue(f"{name} exists: choose another name, or replace it with --force")
     return path
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[Bytes, Bytes], None]]:
-    """Show a bar for the input files, if there is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    bars = Progress(
-        *(TextColumn("packing"), BarColumn(), DownloadColumn(), TimeRemainingColumn()),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bars:
-        task = bars.add_task("packing", total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)

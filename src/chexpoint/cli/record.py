@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chexpoint.cli.bars import bars
 from chexpoint.cli.cluster_options import add_cluster_options, chosen_cluster
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.record_report import Report, list_versions
@@ -323,27 +324,19 @@ def recording_progress(tasks: Sequence[VersionTask], *, is_shown: bool) -> Itera
     if not is_shown or not tasks or not sys.stderr.isatty():
         yield lambda task, done, total: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    name = TextColumn("{task.description}", markup=False)
-    bars = Progress(
-        *(name, BarColumn(), MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn()),
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=sys.stdout.isatty(),
-    )
-    with bars:
-        whole = bars.add_task("all", total=sum(len(task.cells()) for task in tasks))
-        part = bars.add_task("starting")
+    with bars(MofNCompleteColumn(), TextColumn("cells"), TimeElapsedColumn()) as shown:
+        whole = shown.add_task("all", total=sum(len(task.cells()) for task in tasks))
+        part = shown.add_task("starting")
         before = {
             id(task): sum(len(t.cells()) for t in tasks[:at]) for at, task in enumerate(tasks)
         }
 
         def watch(task: VersionTask, done: int, total: int) -> None:
             if done == 0:
-                bars.reset(part, description=task.name, total=total)
-            bars.update(part, completed=done)
-            bars.update(whole, completed=before[id(task)] + done)
+                shown.reset(part, description=task.name, total=total)
+            shown.update(part, completed=done)
+            shown.update(whole, completed=before[id(task)] + done)
 
         yield watch

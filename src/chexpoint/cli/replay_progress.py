@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from chexpoint.cli.bars import bars
 from chexpoint.cli.picture_files import STANDARD_OUTPUT
 from chexpoint.errors import InvalidValue
 from chexpoint.model import ReplayProgress, format_seconds, format_size, to_json
@@ -65,8 +66,8 @@ def shown_progress(*, is_quiet: bool) -> Iterator[Watch]:
     elif sys.stderr.isatty():
         from rich.console import Console
 
-        with Bars(Console(stderr=True, highlight=False)) as bars:
-            yield bars.watch
+        with Bars(Console(stderr=True, highlight=False)) as shown:
+            yield shown.watch
     else:
         yield _print_line
 
@@ -80,17 +81,10 @@ class Bars:
     """A bar for all cells, and one below it for each worker's version."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import MofNCompleteColumn, TextColumn
 
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("cells {task.fields[standing]}", markup=False),
-            console=console,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),
-        )
+        cells = TextColumn("cells {task.fields[standing]}", markup=False)
+        self._progress = bars(MofNCompleteColumn(), cells, console=console)
         self._whole = self._progress.add_task("all", total=None, standing="")
         self._parts: dict[int, TaskID] = {}
         self._versions: dict[int, str] = {}

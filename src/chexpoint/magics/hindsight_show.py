@@ -104,6 +104,8 @@ def follow(program: Program, shell: Any) -> HindsightEnd:
         happened = end.take(lines)
         for event in happened:
             bar.take(event)
+            if end.picture is None and event["done"] == event["total"] > 0:
+                print(f"CHEX: {event['version']}: {event['done']} iterations replayed")
         if happened and end.picture is not None:
             end.picture.update(bar)
     return end

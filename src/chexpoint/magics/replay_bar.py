@@ -1,10 +1,10 @@
-"""How far a replay has got, as a notebook shows it."""
+"""How far a replay or a package has got, as a notebook shows it."""
 
 from __future__ import annotations
 
 from html import escape
 
-from chexpoint.model import ReplayProgress, format_seconds, format_size
+from chexpoint.model import Bytes, ReplayProgress, format_seconds, format_size
 from chexpoint.palette import progress_html
 
 
@@ -59,6 +59,22 @@ class ReplayBar:
         )
         notes = "".join(f"<div>{escape(note)}</div>" for note in self._notes)
         return f"<div><table>{body}</table>{notes}</div>"
+
+
+class PackingBar:
+    """A bar for the bytes that are packed."""
+
+    def __init__(self, done: Bytes = 0, total: Bytes = 0) -> None:
+        self._done, self._total = done, total
+
+    def _text(self) -> str:
+        return f"{format_size(self._done)} of {format_size(self._total)}" if self._total else ""
+
+    def __repr__(self) -> str:
+        return f"CHEX: packing: {self._text() or 'starting'}"
+
+    def _repr_html_(self) -> str:
+        return f"<div>{progress_html('packing', self._done, self._total)} {self._text()}</div>"
 
 
 def _cell(html: str) -> str:

@@ -108,19 +108,17 @@ class ReplayMagics(Magics):
 
         %chex_package paper.chex
         """
-        from chexpoint.magics.replay_program import batches
+        from chexpoint.magics.replay_show import follow_packing
 
         args = parse_argstring(self.chex_package, line)
         words = [os.path.abspath(args.out), *args.names, "--project", self._recorded_folder()]
-        words += ["--force"] if args.force else []
+        words += ["--events", "-", *(["--force"] if args.force else [])]
         program = self._start("package", words)
         if program is None:
             return
         with program:
-            printed = [line for lines in batches(program) for line in lines]
-            if not printed:
+            if not follow_packing(program, self.shell):
                 raise UsageError(_why(program))
-        print("\n".join(printed))
 
     def _start(self, verb: str, words: list[str]) -> Program | None:
         from chexpoint.magics.replay_program import start

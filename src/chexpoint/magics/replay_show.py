@@ -13,7 +13,7 @@ from urllib.parse import quote
 from IPython.display import display
 
 from chexpoint.magics.looking_magics import Shown
-from chexpoint.magics.replay_bar import ReplayBar
+from chexpoint.magics.replay_bar import PackingBar, ReplayBar
 from chexpoint.magics.replay_program import Program, batches
 from chexpoint.model import ReplayProgress, progress_from_json
 
@@ -57,6 +57,24 @@ def follow(program: Program, shell: Any, *, is_shown: bool) -> ReplayEnd:
         if happened and end.picture is not None:
             end.picture.update(bar)
     return end
+
+
+def follow_packing(program: Program, shell: Any) -> bool:
+    """Show how far a package gets, and what is in it; return whether it was written."""
+    picture: Any = None
+    if hasattr(shell, "kernel"):
+        picture = display(PackingBar(), display_id=True)
+    text = ""
+    for lines in batches(program):
+        events = [json.loads(line) for line in lines]
+        text = next((event["text"] for event in events if event["kind"] == "summary"), text)
+        if picture is not None and events and not text:
+            picture.update(PackingBar(events[-1]["done"], events[-1]["total"]))
+    if picture is not None:
+        picture.update(Shown(lambda: text, lambda: f"<pre>{escape(text)}</pre>" if text else ""))
+    elif text:
+        print(text)
+    return bool(text)
 
 
 def _print_line(progress: ReplayProgress) -> None:
