@@ -377,7 +377,8 @@ class Worker:
             case "fork":
                 try:
                     if command["for_image"]:
-                        self._images.prepare()
+                        with self._while_importing():
+                            self._images.prepare()
                     self._checkpoint(command["checkpoint"], packet.fds[0])
                 except Exception as error:  # the user's state is worth more than a checkpoint
                     what = f"CHEX could not examine this process: {error!r}"
@@ -395,7 +396,10 @@ class Worker:
                 self.variables.follow()
             case "bind":
                 given = command["items"], command["unbind"]
-                self.tell(**self.kernel.as_in_cells(self.variables.bind, *given))
+                # What libraries draw when they are loaded is not drawn by the next cell.
+                with self._while_importing():
+                    bound = self.kernel.as_in_cells(self.variables.bind, *given)
+                self.tell(**bound)
             case "call":
                 self.tell(event="returned", result=self._call(command["args"]))
 

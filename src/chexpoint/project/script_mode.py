@@ -32,6 +32,7 @@ import ast
 import builtins
 import contextlib
 import importlib.machinery
+import itertools
 import linecache
 import os
 import sys
@@ -39,6 +40,7 @@ import traceback
 from types import CodeType, TracebackType
 from typing import Any
 
+from chexpoint.lineage import only_imports
 from chexpoint.project.script_end import ScriptEnd
 from chexpoint.project.script_world import ScriptWorld
 
@@ -200,15 +202,15 @@ class ScriptMode:
             return False
         if not nodelist:
             return False
-        module = ast.Module(self._without_strings(nodelist), [])
+        pieces = _apart(self._without_strings(nodelist))
         try:
-            code = compiler(module, cell_name, "exec")
+            codes = [compiler(ast.Module(each, []), cell_name, "exec") for each in pieces]
         except Exception as error:
             if result is not None:
                 result.error_before_exec = error
             self._show_error(error, error.__traceback__)
             return True
-        return self._run(code, result)
+        return self._run(codes, result)
 
     def _without_strings(self, nodelist: list[ast.stmt]) -> list[ast.stmt]:
         """Return a cell without strings at its beginning, which would become the docstring."""
@@ -220,11 +222,14 @@ class ScriptMode:
             at += 1
         return nodelist[at:]
 
-    def _run(self, code: CodeType, result: Any) -> bool:
+    def _run(self, codes: list[CodeType], result: Any) -> bool:
         pid = os.getpid()
+        importing = self._shell.while_importing
         try:
             with self._world:
-                exec(code, self._shell.user_global_ns, self._shell.user_ns)  # noqa: S102
+                for code in codes:
+                    with importing() if only_imports(code) else contextlib.nullcontext():
+                        exec(code, self._shell.user_global_ns, self._shell.user_ns)  # noqa: S102
         except SystemExit as error:
             status = self._exit_status(error)
             _end_copy(pid, status)
@@ -297,6 +302,27 @@ def _end_copy(pid: int, status: int) -> None:
 def _is_own(transformer: object) -> bool:
     """Return whether it is ours that looks at the cells, and not the user's profile."""
     return type(transformer).__module__.startswith("chexpoint.")
+
+
+def _apart(nodes: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """Return the imports at the beginning of a cell, and what follows.
+
+    What libraries draw at random while they are loaded is not drawn by the cell.  What is said
+    about the future counts for all of it, and a string would become the docstring.
+    """
+    imports = list(itertools.takewhile(_is_import, nodes))
+    rest = nodes[len(imports) :]
+    if not imports or not rest or _is_string(rest[0]) or any(map(_is_future, nodes)):
+        return [nodes]
+    return [imports, rest]
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def _is_string(statement: ast.stmt) -> bool:
