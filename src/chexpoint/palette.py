@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
-from chexpoint.model import ReplayStatus
+if TYPE_CHECKING:  # an engine needs colours to start, but no values of replays
+    from chexpoint.model import ReplayStatus
 
 BLUE = "#0072b2"
 SKY = "#3a93c9"

@@ -42,10 +42,10 @@ class Beyond:
     """
 
     def __init__(self, shell: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._shell = shell
-        self._loop = loop
         import asyncio
 
+        self._shell = shell
+        self._loop = loop
         self._before = _facts()
         self._tasks = asyncio.all_tasks(loop)
 
