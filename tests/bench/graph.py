@@ -1,6 +1,6 @@
 """Bars of the experiment graph, as JSON.
 
-python tests/bench/graph.py                       everything; leave the machine alone
+python tests/bench/graph.py                       everything; leave the machine alone for an hour
 python tests/bench/graph.py --quick               a tenth of the flights: no figures, a try
 python tests/bench/graph.py --only repeated --of w1,w4 --repeats 1 --keep DIR
 python tests/bench/graph.py --only repeated,sequence --every 4 --repeats 1      half the usual size
@@ -255,7 +255,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the flights")
     parser.add_argument("--only", default=",".join(sections), help="sections, with commas between")
     parser.add_argument("--of", default="", help="workloads, with commas between; all without it")
-    parser.add_argument("--repeats", type=int, help="rounds; 3, or 1 with --quick")
+    parser.add_argument("--repeats", type=int, help="rounds of the sequence; 1 by default")
     parser.add_argument("--every", type=int, metavar="N", help="take one flight of N; 2 by default")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, and leave it there")
     args = parser.parse_args()
@@ -264,7 +264,7 @@ def main() -> int:
         chosen = args.of.split(",") if args.of else list(workloads())
         options = Options(
             works={name: work for name, work in workloads().items() if name in chosen},
-            repeats=args.repeats or (1 if args.quick else 3),
+            repeats=args.repeats or 1,
             is_quick=args.quick,
             every=args.every or (QUICK_EVERY if args.quick else EVERY),
             home=(args.keep or Path(name)).resolve(),

@@ -170,7 +170,7 @@ FIRST = cells(
     shares = pd.DataFrame(
         {
             f"{'_'.join(names)}_late": late_share(names)
-            for size in (1, 2)
+            for size in (1, 2, 3)
             for names in combinations(kinds.columns, size)
         }
     )
@@ -359,11 +359,13 @@ SECOND = cells(
 
     # %%
     # The same with what is long ago counting less.
+    faded = {}
     for key in ("tailnum", "flight", "dest"):
         before = order.groupby(key)["arr_delay"].shift(5)
         for halflife in (5, 20, 80):
-            faded = before.groupby(order[key]).ewm(halflife=halflife).mean()
-            past[f"{key}_{halflife}_faded"] = faded.reset_index(level=0, drop=True)
+            found = before.groupby(order[key]).ewm(halflife=halflife).mean()
+            faded[f"{key}_{halflife}_faded"] = found.reset_index(level=0, drop=True)
+    past = pd.concat([past, pd.DataFrame(faded)], axis=1)
     print(past.shape)
 
     # %%

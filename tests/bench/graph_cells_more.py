@@ -95,12 +95,12 @@ THIRD = cells(
     spring = (wide["month"] <= 6).to_numpy()
     nearest = np.empty((len(wide), 3))
     for mine in (spring, ~spring):
-        near = NearestNeighbors(n_neighbors=300).fit(spots[~mine])
+        near = NearestNeighbors(n_neighbors=200).fit(spots[~mine])
         found = near.kneighbors(spots[mine], return_distance=False)
         delays = wide["arr_delay"].to_numpy()[~mine][found]
         stacked = [delays[:, :20].mean(axis=1), delays.mean(axis=1), (delays > 15).mean(axis=1)]
         nearest[mine] = np.stack(stacked, axis=1)
-    names = ["near_20", "near_300", "near_late"]
+    names = ["near_20", "near_200", "near_late"]
     more = pd.concat([more, pd.DataFrame(nearest, columns=names, dtype="float32")], axis=1)
     print(more.shape, nearest.mean(axis=0))
 

