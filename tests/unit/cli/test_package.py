@@ -45,6 +45,18 @@ def test_all_current_versions_are_packed(
         assert "numpy" in package.needed
 
 
+def test_programs_are_told_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path)
+    out = tmp_path / "paper.chex"
+    assert run(PackageCommand(), out, "--project", tmp_path, "--events", "-") == 0
+    *progress, summary = map(json.loads, capsys.readouterr().out.splitlines())
+    assert {event["kind"] for event in progress} <= {"progress"}
+    assert summary["kind"] == "summary"
+    assert "with 2 versions of 6 cells" in summary["text"]
+
+
 def test_json_says_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path)
     out = tmp_path / "paper.chex"
