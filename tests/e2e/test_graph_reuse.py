@@ -69,6 +69,7 @@ def expected(plain: Engine, cells: list[str]) -> list[str]:
 def printed(result: CellResult) -> str:
     error = f"{result.error.ename}: {result.error.evalue}" if result.error is not None else ""
     texts = [o["text"] for o in result.outputs if o.get("name") == "stdout"]
+    texts += [o["data"]["text/plain"] for o in result.outputs if "execution_count" in o]
     return "".join(texts) + error
 
 
@@ -171,6 +172,84 @@ UNSEEN = {
         "print(__main__.secret)",
     ],
     "the environment": ["import os", "os.environ['OWN'] = '{}'", "print(os.environ['OWN'])"],
+    "a name in a text that a function has": [
+        "import pandas as pd; df = pd.DataFrame({'a': [1, 2, 3]})",
+        "def over(): return len(df.query('a > @least'))",
+        "least = {}",
+        "print(over())",
+    ],
+    "a name in a text of another cell": [
+        "import pandas as pd; df = pd.DataFrame({'a': [1, 2, 3]}); texts = ['a > @least']",
+        "least = {}",
+        "print(len(df.query(texts[0])))",
+    ],
+    "a built-in function that is another one later": [
+        "def total(): return sum([1, 2])",
+        "sum = [None, sum, max][{}]",
+        "print(total())",
+    ],
+    "a name like those of the interpreter": [
+        "x = 1",
+        "__version__ = {}",
+        "print(__version__)",
+    ],
+    "what was there when an exception was ended": [
+        "class Quiet:\n    def __enter__(self): pass\n    def __exit__(self, *_): return True",
+        "x = {}",
+        "with Quiet():\n    x = 1 / 0\nprint(x)",
+    ],
+    "how IPython shows numbers": ["x = 3.14159", "%precision {}", "x"],
+    "the precision of decimals": [
+        "import decimal",
+        "decimal.getcontext().prec = {}",
+        "x = decimal.Decimal(1) / 3",
+        "decimal.getcontext().prec = 9",
+        "print(x, decimal.Decimal(1) / 3)",
+    ],
+    "what NumPy does about errors": [
+        "import numpy as np",
+        "old = np.seterr(divide=[None, 'raise', 'ignore'][{}])",
+        "try: print(np.float64(1) / 0)\nexcept FloatingPointError: print('raised')",
+    ],
+    "a stream that a logger holds": [
+        "import io, logging; held = io.StringIO(); log = logging.getLogger('held')",
+        "log.addHandler(logging.StreamHandler(held)); log.setLevel({}0)",
+        "log.info('told')",
+        "print(held.getvalue())",
+    ],
+    "a list that a module of the user's holds": [
+        "import helper; held = []",
+        "helper.put(held)",
+        "helper.get().append({})",
+        "print(held)",
+    ],
+    "a setting whose result is taken": [
+        "import csv, io",
+        "old = csv.register_dialect('own', delimiter='_|;'[{}])",
+        "print(next(csv.reader(io.StringIO('a|b;c'), 'own')))",
+    ],
+    "the table that a variable is": [
+        "import sys; table = sys.path",
+        "table.append('own{}')",
+        "print(sys.path[-1])",
+    ],
+    "a package with more in it": [
+        "import xml",
+        "if {} == 1: from xml.dom import minidom",
+        "print(hasattr(xml, 'dom'))",
+    ],
+    "the size of a file": [
+        "import os",
+        "with open('own.txt', 'w') as file: file.write('x' * {})",
+        "print(os.path.getsize('own.txt'))",
+    ],
+    "a way to all variables": ["x = 1", "k = {}", "found = eval", "print(found('k'))"],
+    "what is called when an object goes": [
+        "import weakref\ngone = []\nclass Kind: pass\nkind = Kind()",
+        "end = weakref.finalize(kind, gone.append, {})",
+        "del kind",
+        "print(gone)",
+    ],
     "the working folder": [
         "import os; os.makedirs('d1', exist_ok=True); os.makedirs('d2', exist_ok=True)",
         "os.chdir('d{}')",

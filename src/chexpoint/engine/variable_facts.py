@@ -370,6 +370,9 @@ def is_scalar(value: object) -> bool:
     return type(value) in SCALARS
 
 
+_OPAQUE = frozenset(map(id, (eval, exec, globals, locals, vars, dir, __import__)))
+
+
 def quick_facts(value: object, imports: Iterable[str]) -> Facts | None:
     """Return the facts about a value that cannot change, or is known by its name; else None.
 
@@ -396,7 +399,8 @@ def quick_facts(value: object, imports: Iterable[str]) -> Facts | None:
             if is_importable(value):
                 named: Any = value
                 text = f"import {named.__module__} {named.__qualname__}"
-                return _named(safe_kind(value), text, named.__module__)
+                facts = _named(safe_kind(value), text, named.__module__)
+                return replace(facts, reaches=frozenset({ANY})) if id(value) in _OPAQUE else facts
     return None
 
 

@@ -107,7 +107,7 @@ def score(model: object, value: float) -> None:
     number = number_of(value)
     if number is None:
         warnings.warn(
-            f"chexpoint.score wants a number, not {type(value).__name__}; it is not noted.",
+            f"chexpoint.score wants a number, not {value!r:.40}; it is not noted.",
             stacklevel=2,
         )
     elif _listening is not None:

@@ -12,6 +12,14 @@ from collections.abc import Iterable, Iterator
 ANY = "*"
 """Stands for every variable among the names that a function uses."""
 
+FILES = ":files"
+"""Stands, among the names that a cell reads, for all files that cells have written."""
+
+# Questions about files that no input shows.
+ASKING = frozenset(
+    {"access", "disk_usage", "getatime", "getctime", "getmtime", "getsize", "lstat", "stat"}
+)
+
 # Whoever calls one of these by its name can reach every variable.
 _OPAQUE_NAMES = frozenset(
     {"__builtins__", "__import__", "__main__", "eval", "exec", "get_ipython", "globals"}
@@ -187,9 +195,9 @@ def is_opaque(nodes: list[ast.AST]) -> bool:
 def _is_opaque_node(node: ast.AST) -> bool:
     found = False
     match node:
-        case ast.Name(id="vars" | "locals"):
+        case ast.Name(id="vars" | "locals" | "dir"):
             pass
-        case ast.Call(func=ast.Name(id="vars" | "locals"), args=args):
+        case ast.Call(func=ast.Name(id="vars" | "locals" | "dir"), args=args):
             found = not args
         case ast.Name(id=name):
             found = name in _OPAQUE_NAMES
@@ -217,6 +225,8 @@ def global_names(code: types.CodeType) -> set[str]:
         found |= globals_of(each)
         if not _OPAQUE_ATTRIBUTES.isdisjoint(each.co_names):
             found.add(ANY)
+        if not ASKING.isdisjoint(each.co_names):
+            found.add(FILES)
         if not TEXT_CALLS.isdisjoint(each.co_names):
             found |= _names_in_texts(each)
         waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]

@@ -9,10 +9,11 @@ the time this takes: what does not fit counts as changed.
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import sys
 import threading
+import types
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,7 @@ from chexpoint.engine.variable_states import (
     seeded,
 )
 from chexpoint.engine.variable_telling import Teller
+from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (
     INTERPRETERS,
     Capture,
@@ -42,6 +44,7 @@ from chexpoint.image import (
     trouble_of,
     without_warnings,
 )
+from chexpoint.lineage import is_users_thread
 from chexpoint.model import ArtifactId, CellVariables, Seconds, VariableGroup
 
 LEAST_BUDGET_S = 0.015
@@ -241,7 +244,7 @@ class VariableWatch:
         direct = uses.touched - behind.union(*(each.reaches for each in self._known.facts.values()))
         held = self._known.closure(self._held & every, every)
         touched, direct = touched | held, direct - held
-        if self._had_threads or _has_threads():
+        if self._had_threads or _has_threads(self._known.main):
             touched, direct = every, set()
         self._scores.begin()
         self._beyond.begin()
@@ -303,6 +306,8 @@ class VariableWatch:
         reads = (cell.reads | mutated) & cell.before.keys()
         drawn = (states.keys() & RANDOM) - seeded(uses, names)
         beyond = {BEYOND} if self._has_beyond else set()
+        if self._asks_about_files(cell):
+            beyond.add(FILES)
         is_shown = self._shown() > cell.shown
         hidden = hidden_call(
             uses.tree,
@@ -322,7 +327,7 @@ class VariableWatch:
             self._has_beyond = True
             writes.append(VariableGroup(names=(BEYOND,), kinds=("state",), why_not=sticky))
         writes = [self._kept_back(group) for group in writes]
-        self._had_threads = _has_threads()
+        self._had_threads = _has_threads(self._known.main)
         return CellVariables(
             reads=tuple(sorted(reads | drawn | beyond | settings)),
             writes=tuple(writes),
@@ -330,6 +335,13 @@ class VariableWatch:
             sticky=sticky,
             scores=tuple(scores),
             warm=cell.warm,
+        )
+
+    def _asks_about_files(self, cell: _Cell) -> bool:
+        """Tell whether a cell may ask about files in a way that is not seen."""
+        facts = (self._known.facts.get(name) for name in cell.touched)
+        return not ASKING.isdisjoint(cell.uses.words) or any(
+            each is not None and FILES in each.reaches for each in facts
         )
 
     def _still_held(self, cell: _Cell, names: Mapping[str, Any]) -> set[str]:
@@ -369,6 +381,10 @@ class VariableWatch:
             found |= self._known.of_library("torch")
         if cell.has_figures:
             found |= self._known.of_library("matplotlib")
+        # What was imported is found in the packages around it.
+        roots = {each.partition(".")[0] for each in cell.uses.imports if "." in each}
+        modules = {k: v for k, v in names.items() if type(v) is types.ModuleType}
+        found |= {k for k, v in modules.items() if v.__name__.partition(".")[0] in roots}
         return self._known.sharing.of(found) & names.keys()
 
     def _kept(self, cell: _Cell, names: Mapping[str, Any]) -> Callable[[str], bool]:
@@ -445,18 +461,16 @@ def _differs(before: Facts | None, now: Facts) -> bool:
     return before is None or not now.digest or before.digest != now.digest
 
 
-def _has_threads() -> bool:
-    """Tell whether a thread of the user's runs, which may change variables at any time."""
-    for thread in threading.enumerate():
-        if type(thread).__module__ in {"__main__", "concurrent.futures.thread"}:
-            return True
-        target = getattr(thread, "_target", None) or getattr(thread, "function", None)
-        # A method of a list, say, has no module.
-        if target is not None and getattr(target, "__module__", None) in {None, "__main__"}:
-            return True
-        if isinstance(target, functools.partial):
-            return True
-    return False
+def _has_threads(main: Mapping[str, Any]) -> bool:
+    """Tell whether something of the user's may change variables at any time."""
+    pools = (getattr(each, "_target", None) for each in threading.enumerate())
+    if any(getattr(each, "__module__", "") == "concurrent.futures.thread" for each in pools):
+        return True
+    if any(is_users_thread(each, main) for each in threading.enumerate()):
+        return True
+    # What is called when an object goes.
+    calls = (each.func for each in weakref.finalize._registry.values())  # type: ignore[attr-defined]
+    return any(getattr(each, "__module__", None) in {None, "__main__"} for each in calls)
 
 
 def _has_figures() -> bool:

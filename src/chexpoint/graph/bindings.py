@@ -33,6 +33,9 @@ FILE = "file:"
 ANY = "*"
 """Stands, among the names that functions use, for all there are."""
 
+_ASKED = ":files"
+"""Among what cells read: all files that cells of the path have written."""
+
 _BY_CELL = "cell:"
 
 
@@ -143,8 +146,11 @@ def matches(before: Bindings, operation: Operation, names: Iterable[str]) -> str
     for read in operation.reads:
         mine = before.variables.get(read.name)
         if read.name.startswith(FILE):
-            if _file(before, read.name.removeprefix(FILE)) != read.artifact:
-                return f"{read.name.removeprefix(FILE)} was made by other code"
+            path = read.name.removeprefix(FILE)
+            mine = _every_file(before) if path == _ASKED else _file(before, path)
+            if mine != read.artifact:
+                what = "a file that it may ask about" if path == _ASKED else path
+                return f"{what} was made by other code"
         elif mine is None:
             return f"there is no '{read.name}'"
         elif mine != read.artifact and not _is_equal(before.digest(read.name), read.digest):
@@ -177,6 +183,8 @@ def _reads(before: Bindings, inputs: Iterable[Input], variables: CellVariables) 
         artifact = before.variables.get(name)
         if artifact is not None:
             yield Read(name=name, artifact=artifact, digest=before.digest(name))
+    if _ASKED in variables.reads:
+        yield Read(name=FILE + _ASKED, artifact=_every_file(before))
     for each in inputs:
         for word in each.digests:
             if word.startswith(_BY_CELL):
@@ -188,6 +196,11 @@ def _reads(before: Bindings, inputs: Iterable[Input], variables: CellVariables) 
 def _file(before: Bindings, path: str) -> ArtifactId | None:
     number = before.files.get(path)
     return None if number is None else _file_id(before.operations[number - 1], path)
+
+
+def _every_file(before: Bindings) -> ArtifactId:
+    made = [f"{path}={before.operations[at - 1]}" for path, at in sorted(before.files.items())]
+    return ArtifactId(_hash("files", *made))
 
 
 def _file_id(operation: OperationId, path: str) -> ArtifactId:

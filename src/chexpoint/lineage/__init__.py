@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         strict_digest,
     )
     from chexpoint.lineage.fingerprint import listing_digest
+    from chexpoint.lineage.hints import is_users_thread
     from chexpoint.lineage.imports import only_imports
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
@@ -53,6 +54,7 @@ _HOME = {
         "strict_digest",
     ),
     "fingerprint": ("listing_digest",),
+    "hints": ("is_users_thread",),
     "imports": ("only_imports",),
     "picture": ("lineage_svg",),
     "present": ("path_of",),
@@ -98,6 +100,7 @@ __all__ = [
     "equal_states",
     "input_reasons",
     "install",
+    "is_users_thread",
     "lineage_digest",
     "lineage_html",
     "lineage_rows",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import re
 import sys
 import threading
@@ -16,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import BuiltinMethodType, CodeType, FrameType
 from typing import Any
 
 from chexpoint.model import Hint
@@ -210,6 +211,19 @@ def network_hint(host: str, frame: FrameType | None, namespace: Mapping[str, Any
     )
 
 
+def is_users_thread(thread: threading.Thread, namespace: Mapping[str, Any]) -> bool:
+    """Return whether a thread runs code of the user's."""
+    if type(thread).__module__ == "__main__":
+        return True
+    target = getattr(thread, "_target", None) or getattr(thread, "function", None)
+    while isinstance(target, functools.partial):
+        target = target.func
+    if isinstance(target, BuiltinMethodType) and target.__module__ is None:
+        return True  # a method of a list, say
+    function = getattr(target, "__func__", target)
+    return getattr(function, "__globals__", None) is namespace
+
+
 def thread_hints(namespace: Mapping[str, Any]) -> list[Hint]:
     """Return a hint for each thread of the user's that goes on after the cell.
 
@@ -217,10 +231,7 @@ def thread_hints(namespace: Mapping[str, Any]) -> list[Hint]:
     """
     found = []
     for thread in threading.enumerate():
-        target = getattr(thread, "_target", None)
-        function = getattr(target, "__func__", target)
-        is_users = getattr(function, "__globals__", None) is namespace
-        if is_users or type(thread).__module__ == "__main__":
+        if is_users_thread(thread, namespace):
             what = f"thread {thread.name} still runs: what it has done by then may differ"
             found.append(Hint(kind="background", what=what))
     return found

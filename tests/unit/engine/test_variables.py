@@ -159,7 +159,7 @@ def test_a_frame_that_is_too_large_for_the_time_is_kept_if_its_use_is_harmless(
 ) -> None:
     # There is plenty of time for all but the frame, however busy the machine is.
     # Threads that other tests of this process have left might change it.
-    monkeypatch.setattr(variables, "_has_threads", lambda: False)
+    monkeypatch.setattr(variables, "_has_threads", lambda _: False)
     monkeypatch.setattr(variables, "LEAST_BUDGET_S", 1.0)
     monkeypatch.setattr(variable_facts, "HASH_RATE", 1e6)
     notebook = Watched()
@@ -177,7 +177,7 @@ def test_a_frame_that_is_too_large_for_the_time_is_kept_if_its_use_is_harmless(
 
 
 def test_frames_stand_alone_where_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variables, "_has_threads", lambda: False)
+    monkeypatch.setattr(variables, "_has_threads", lambda _: False)
     monkeypatch.setattr(variables, "LEAST_BUDGET_S", 0.0)
     # However slow the machine is.
     monkeypatch.setattr(variable_known, "_LEAST_S", 60.0)
