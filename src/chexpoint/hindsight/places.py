@@ -8,7 +8,7 @@ from typing import Any
 
 from chexpoint.hindsight.runtime import OpenLoop, frame_of
 from chexpoint.hindsight.scope import visible_names
-from chexpoint.hindsight.state.reach import Place, reach
+from chexpoint.hindsight.state.reach import Passing, Place, reach
 
 INNER = "~"
 """Begins the names of roots that only a block can see; sorts after all others."""
@@ -34,7 +34,8 @@ def roots_at(
         frame = frame_of(loop, inner)
     roots: dict[str, object] = {}
     if frame is not None:
-        roots.update(reach(loop.site.names if names is None else names, visible_names(frame)).roots)
+        found = reach(loop.site.names if names is None else names, visible_names(frame)).roots
+        roots.update((_called(loop, name, name), value) for name, value in found.items())
     if block is not None and inner is not None and inner is not frame:
         prefix = inner_prefix(block)
         seen = visible_names(inner)
@@ -42,11 +43,18 @@ def roots_at(
         reached = reach(tuple(own), own).roots
         for name, value in reached.items():
             if name in own:
-                roots[prefix + name] = value
+                roots[_called(block, name, prefix + name)] = value
             elif isinstance(name, Place) and INNER in name:
                 # What functions made in there hold, of variables that the block does not name.
                 roots[Place.at(prefix + name, name.bind)] = value
     return roots
+
+
+def _called(loop: OpenLoop, name: str, full: str) -> str:
+    """Return the name of a root, as one that passes if the loop binds it."""
+    if isinstance(name, Place):
+        return name
+    return Passing(full) if name in loop.site.bound else full
 
 
 def inner_prefix(block: OpenLoop) -> str:

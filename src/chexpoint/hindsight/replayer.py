@@ -285,7 +285,10 @@ class Replayer:
                 name: self._images.leaf(image, name)
                 for name, image in self._missing(main, roots, checkpoint).items()
             }
-            bound = put_back(roots, stored)
+            # What only added statements read, and perhaps holds some of the state, too.
+            everything = roots_at(loop, frame, block, inner)
+            beside = {name: each for name, each in everything.items() if name not in roots}
+            bound = put_back(roots, stored, beside)
         except (ChexError, KeyError, OSError) as error:
             self._event(e="note", text=f"a state was computed again: {error}")
             return False

@@ -29,6 +29,8 @@ class LoopSite:
     """Qualified name of the function it is in; empty at the top level."""
     names: tuple[str, ...] = ()
     """All names that its text mentions."""
+    bound: tuple[str, ...] = ()
+    """Those of them that its text binds."""
     estimate: tuple[str, ...] = ()
     """Names that it changes, by the rules, without those that are its own."""
     own: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from chexpoint.hindsight.state.putting_back import CannotPutBack, put_back
+from chexpoint.hindsight.state.reach import Passing
 from tests.unit.hindsight.state_kit import Kept, digests, kept, surveyed
 
 Roots = dict[str, Any]
@@ -55,6 +56,47 @@ def test_containers_take_their_contents_in_place() -> None:
     assert values["a_bytearray"] == b"abc"
     assert values["an_array"].tolist() == list(range(10))
     assert values["a_list"][1] is inner
+
+
+@dataclass
+class Layer:
+    weight: Any
+
+
+@pytest.mark.parametrize("is_bound", [False, True], ids=["not bound yet", "bound to another"])
+@pytest.mark.parametrize("make", [lambda: Layer(np.zeros(3)), lambda: nn.Linear(3, 1)])
+def test_what_the_variable_of_a_loop_held_stays_the_object_that_others_hold(
+    make: Any, *, is_bound: bool
+) -> None:
+    layers = [make(), make()]
+    first, second = layers
+    with torch.no_grad():
+        for number, layer in enumerate(layers):
+            layer.weight += number + 1
+    roots: Roots = {"layers": layers, Passing("a_layer"): second}
+    before = Kept(roots)
+    wanted = [layer.weight.tolist() for layer in layers]
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight *= 0
+    now: Roots = {"layers": layers, **({Passing("a_layer"): first} if is_bound else {})}
+    now.update(put_back(now, before.leaves))
+    assert [first.weight.tolist(), second.weight.tolist()] == wanted
+    assert layers[0] is first
+    assert layers[1] is second
+    assert now["a_layer"] is second
+
+
+def test_what_others_read_is_not_left_behind() -> None:
+    frame = pd.DataFrame({"a": [1, 2]})
+    roots: Roots = {"frame": frame}
+    before = Kept(roots)
+    frame.loc[0, "a"] = 5
+    with pytest.raises(CannotPutBack, match="a DataFrame cannot be changed in place"):
+        put_back(roots, before.leaves, {"frames": [frame]})
+    assert frame["a"].tolist() == [5, 2]
+    bound = put_back(roots, before.leaves, {"frames": [frame.copy()]})
+    assert bound["frame"]["a"].tolist() == [1, 2]  # type: ignore[index]
 
 
 def test_what_cannot_change_is_bound_anew() -> None:

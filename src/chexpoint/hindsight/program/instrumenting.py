@@ -24,7 +24,7 @@ from chexpoint.hindsight.program.loops_left import (
     name_reason,
     sent_to_compilers,
 )
-from chexpoint.hindsight.program.names import FunctionNode, LoopNode, mentioned
+from chexpoint.hindsight.program.names import FunctionNode, LoopNode, bindings, mentioned, own_nodes
 from chexpoint.model import LoopSite
 
 _RUNTIME = "__chex__"
@@ -211,6 +211,7 @@ def _site(loop: LoopNode, site: int, place: _Place) -> LoopSite:
         within=place.within,
         function=place.scope.function,
         names=mentioned(loop),
+        bound=tuple(sorted(bindings([loop, *own_nodes(loop)]))),
         estimate=effects.estimate,
         own=effects.own,
         no_estimate=effects.no_estimate,

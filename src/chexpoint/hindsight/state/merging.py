@@ -62,6 +62,8 @@ class Merge:
         self._rebuilt: dict[int, Any] = {}
         self._beside: dict[int, Any] = {}
         """Live objects at the places of new views, and of what cannot be filled."""
+        self._left: dict[int, Any] = {}
+        """Live objects at whose places there will be others of their kind."""
 
     def pin(self, new: Any) -> None:
         """Find what has to stay as it is, in a new graph; before any pairing."""
@@ -100,6 +102,8 @@ class Merge:
                 self._beside[key] = here
                 stack.append((None, self._views[key][0]))
                 continue
+            if type(here) is type(value):
+                self._left[id(here)] = here
             if key in self._pinned:
                 continue
             if self._can_take(here, value):
@@ -142,6 +146,10 @@ class Merge:
             else:
                 self._rebuilt[key] = new if held is holder else make_view(held, view)
         return self._rebuilt[key]
+
+    def left_behind(self) -> list[Any]:
+        """Return live objects that others take the places of: who holds one will not see them."""
+        return [each for key, each in self._left.items() if key not in self._taken]
 
     def fill(self) -> None:
         """Put all contents in place."""

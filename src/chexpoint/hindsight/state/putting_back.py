@@ -32,11 +32,20 @@ class BrokenState(RuntimeError):
     """
 
 
-def put_back(roots: Mapping[str, object], stored: Mapping[str, StoredLeaf]) -> dict[str, object]:
+def put_back(
+    roots: Mapping[str, object],
+    stored: Mapping[str, StoredLeaf],
+    beside: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     """Put stored leaves into live objects, in place; return the names that must be bound anew.
 
     Leaves that are not given are left as they are.  Names of modules' attributes and of closures
     are bound here.
+
+    Parameters
+    ----------
+    beside
+        What else is going to be read: it must not hold an object that another takes the place of.
 
     Raises
     ------
@@ -45,7 +54,7 @@ def put_back(roots: Mapping[str, object], stored: Mapping[str, StoredLeaf]) -> d
     BrokenState
         If an object raised an error when it was changed.
     """
-    return _PuttingBack(roots, stored).run()
+    return _PuttingBack(roots, stored).run(beside or {})
 
 
 class _PuttingBack:
@@ -72,9 +81,10 @@ class _PuttingBack:
         self.finals: set[int] = {id(value) for value in self.live.managed_at.values()}
         self.finals.update(self.live.parts)
 
-    def run(self) -> dict[str, object]:
+    def run(self, beside: Mapping[str, object]) -> dict[str, object]:
         self._sort()
         merge = self._plan()
+        self._check_beside(beside, merge)
         bound = self._bindings(merge)
         try:
             return self._act(merge, bound)
@@ -201,6 +211,14 @@ class _PuttingBack:
         why = adapter.misfit(shell, self._parts_of(shell), metas)
         if why:
             raise CannotPutBack(f"'{name}' is not what it was: {why}")
+
+    def _check_beside(self, beside: Mapping[str, object], merge: Merge) -> None:
+        left = merge.left_behind() if beside else []
+        held = Walk(beside) if left else None
+        for value in left if held is not None else ():
+            if id(value) in held.homes or id(value) in held.managed:
+                kind = type(value).__name__
+                raise CannotPutBack(f"a {kind} cannot be changed in place, and others hold it")
 
     # ------------------------------------------------------------ references
 

@@ -39,6 +39,15 @@ class Place(str):
         self._bind(value)
 
 
+class Passing(str):
+    """The name of a variable that the loop binds, such as ``layer`` in ``for layer in layers``.
+
+    The layer belongs to ``layers``, and is to be found there.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What a loop can reach."""

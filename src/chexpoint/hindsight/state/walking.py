@@ -18,6 +18,7 @@ from chexpoint.hindsight.state.leaves import torch_now
 from chexpoint.hindsight.state.managed import Adapter, Parts, State, adapter_for
 from chexpoint.hindsight.state.memory import views_among
 from chexpoint.hindsight.state.numpy_door import np
+from chexpoint.hindsight.state.reach import Passing
 from chexpoint.hindsight.state.sinks import is_sink
 
 MAX_OBJECTS = 50_000
@@ -86,6 +87,11 @@ class Walk:
 
     def _walk(self, roots: Mapping[str, object]) -> None:
         names = sorted(name for name in roots if not is_sink(roots[name]))
+        # What stays is met first, so that it is found again whatever the loop's variables hold.
+        self._walk_from([name for name in names if not isinstance(name, Passing)], roots)
+        self._walk_from([name for name in names if isinstance(name, Passing)], roots)
+
+    def _walk_from(self, names: list[str], roots: Mapping[str, object]) -> None:
         # What a name stands for directly is called by it, wherever else it is.
         pending = []
         for name in names:
