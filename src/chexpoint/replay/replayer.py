@@ -58,8 +58,8 @@ _LOOK_S: Seconds = 0.25
 _LESS = 0.85
 _MOST_TRIES = 12
 # Planning is worth such a share of what is planned, and at least so long.
-_PLANNING = 0.01
-_LEAST_PLANNING_S: Seconds = 0.1
+_PLANNING = 0.005
+_LEAST_PLANNING_S: Seconds = 0.05
 
 
 class Replayer:
