@@ -72,7 +72,8 @@ class HindsightLog:
     def end(self, *, is_complete: bool) -> None:
         """Forget what is not needed any more."""
         if self._path is not None and is_complete:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # in a folder that is read-only there is none
+                self._path.unlink()
 
 
 def _key(probe: Probe) -> tuple[int, int, int, int]:

@@ -53,3 +53,12 @@ def test_half_a_line_and_other_plans_are_not_read_and_the_end_forgets(tmp_path: 
     assert path.exists()
     log.end(is_complete=True)
     assert not path.exists()
+
+
+def test_a_folder_that_cannot_be_written_costs_only_the_log(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    log = HindsightLog(tmp_path / "file", PLAN)
+    log.begin(())
+    log.add(DONE)
+    assert log.read(PLAN.probes) == {}
+    log.end(is_complete=True)

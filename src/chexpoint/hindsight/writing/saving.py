@@ -209,9 +209,9 @@ def finish_saves() -> None:
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(str(name)):
         raise InvalidValue(
-            f"'{str(name)[:40]}' cannot name a saved object: use 1 to 80 letters, digits and . _ -"
+            f"{str(name)[:40]!r} cannot name a saved object: use 1 to 80 letters, digits and . _ -"
         )
-    return name
+    return str(name)
 
 
 def _project(folder: str | os.PathLike[str] | None) -> Path:
