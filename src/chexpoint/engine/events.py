@@ -731,6 +731,11 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class InterruptAgain:
+    """Signal the worker, which has not reacted to the user's interrupt, once more."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskWorkerToExit:
     """Let the worker end by itself, running its exit handlers."""
 
@@ -787,6 +792,7 @@ Instruction = (
     | SetTimer
     | ClearTimer
     | Measure
+    | InterruptAgain
     | AskWorkerToExit
     | Stop
 )

@@ -77,6 +77,7 @@ class EngineState(Follower):
         self._audit_note = ""
         self._root_due = False
         self._interrupt_cpu_s = 0.0
+        self._is_interrupted_again = False
         self._waits = False
         """Whether the running cell waits for a program, which is no sign that it hangs."""
 
@@ -432,6 +433,7 @@ class EngineState(Follower):
         is_restored = isinstance(self.doing, Running) and self._restored_from is not None
         if is_restored and not self._waits:
             self._interrupt_cpu_s = cpu_s
+            self._is_interrupted_again = False
             self._do(ev.SetTimer("interrupt", _HANG_S))
 
     def _still_interrupted(self, cpu_s: Seconds) -> None:
@@ -440,6 +442,11 @@ class EngineState(Follower):
             return
         if cpu_s - self._interrupt_cpu_s >= _HANG_CPU_S:
             self._interrupted(cpu_s)
+            return
+        if not self._is_interrupted_again:
+            # Python loses a signal that comes just before a lock begins to wait.
+            self._is_interrupted_again = True
+            self._do(ev.InterruptAgain(), ev.SetTimer("interrupt", _HANG_S))
             return
         origin = self._restored_from
         self.held.mark_bad(origin)

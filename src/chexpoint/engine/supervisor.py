@@ -435,6 +435,9 @@ class Supervisor:
                 self._timers.pop(name, None)
             case ev.Measure(urgent):
                 self._measure(urgent=urgent)
+            case ev.InterruptAgain():
+                if self._worker is not None:
+                    self._worker.interrupt()
             case ev.AskWorkerToExit():
                 self._command(do="exit")
                 if isinstance(self._speaker.current, ev.Request) and not self._speaker.is_replied:
