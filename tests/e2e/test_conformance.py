@@ -58,7 +58,7 @@ def test_kernel_test_suite_passes_wherever_stock_does(
     lost = outcomes["stock"].passed - outcomes["chex"].passed
     reports = {name: outcomes["chex"].failed.get(name, "did not run") for name in sorted(lost)}
     assert reports == {}
-    assert wait_none_marked(MARK, mark, timeout_s=15) == []
+    assert wait_none_marked(MARK, mark) == []
 
 
 def test_ipykernels_own_tests(tmp_path: Path, ipykernel_tests: Path) -> None:
@@ -138,7 +138,7 @@ def run_tests(folder: Path, scratch: Path, argv: Sequence[str]) -> dict[str, tup
         },
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    assert wait_none_marked(MARK, mark, timeout_s=15) == []
+    assert wait_none_marked(MARK, mark) == []
     return read_report(report)
 
 

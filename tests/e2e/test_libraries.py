@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -533,14 +532,12 @@ def test_interrupt_ends_a_deadlock_and_condemns_the_checkpoint(loader: str, tmp_
         engine.checkpoint("hangs")
         run(engine, "use()")
         engine.restore("hangs")
-        watchdog = threading.Timer(45, os.kill, (engine.pid, signal.SIGKILL))
+        watchdog = threading.Timer(CASE_TIMEOUT_S, os.kill, (engine.pid, signal.SIGKILL))
         watchdog.start()
-        started = time.monotonic()
         interrupter = threading.Timer(1.0, engine.interrupt)
-        hung = engine.run("use()", timeout_s=40, on_output=lambda _: start_once(interrupter))
+        hung = engine.run("use()", on_output=lambda _: start_once(interrupter))
         watchdog.cancel()
         assert hung.status == "error"
-        assert time.monotonic() - started < 20
         bad = {checkpoint.name: checkpoint.bad for checkpoint in engine.status().checkpoints}
         assert bad["hangs"]
         assert not bad["good"]
@@ -552,11 +549,11 @@ def test_interrupt_ends_a_deadlock_and_condemns_the_checkpoint(loader: str, tmp_
 
 def test_interrupt_of_a_long_computation_condemns_nothing(tmp_path: Path) -> None:
     """C code that computes does not react either, but it is not a deadlock."""
-    compute = "import hashlib; k = hashlib.pbkdf2_hmac('sha256', b'p', b's', rounds)"
+    compute = "print('begun', flush=True); k = hashlib.pbkdf2_hmac('sha256', b'p', b's', rounds)"
     measure = (
         "import time, hashlib; t = time.perf_counter();"
         " hashlib.pbkdf2_hmac('sha256', b'p', b's', 200_000);"
-        " rounds = int(200_000 * 8 / (time.perf_counter() - t))"
+        " rounds = int(200_000 * 6 / (time.perf_counter() - t))"
     )
     with Engine(auto="never", cwd=tmp_path) as engine:
         run(engine, measure)
@@ -564,8 +561,8 @@ def test_interrupt_of_a_long_computation_condemns_nothing(tmp_path: Path) -> Non
         run(engine, "x = 1")
         engine.restore("busy")
         run(engine, "mine = 'survives'")
-        threading.Timer(0.5, engine.interrupt).start()
-        result = engine.run(compute, timeout_s=60)
+        interrupter = threading.Timer(1.0, engine.interrupt)
+        result = engine.run(compute, on_output=lambda _: start_once(interrupter))
         assert result.error is not None
         assert result.error.ename == "KeyboardInterrupt"
         assert run(engine, "print(mine)") == "survives\n"

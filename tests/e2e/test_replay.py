@@ -241,10 +241,10 @@ def test_a_cell_that_takes_too_long_fails(tmp_path: Path) -> None:
     flag.touch()
     project = record(tmp_path, {"slow": ["a = 1", wait], "fine": ["a = 1", "print(a)"]})
     flag.unlink()
-    done = replay(project, timeout_s=1.0)
+    done = replay(project, timeout_s=5.0)
     assert statuses(done) == {"slow": ["same", "failed"], "fine": ["same", "same"]}
     (cell,) = (cell for cell in done.cells.values() if cell.status == "failed")
-    assert "did not end in 1.0 s" in cell.reasons[0]
+    assert "did not end in 5.0 s" in cell.reasons[0]
 
 
 # ---------------------------------------------------------------- kills and interrupts

@@ -128,7 +128,7 @@ def test_a_worker_that_dies_while_all_is_reused_is_not_missed(bench: Bench) -> N
     pid = int(value(bench.kernel, "__import__('os').getpid()"))
     assert reused(bench.run_all(cells, "idle")) == "rr"
     os.kill(pid, signal.SIGKILL)
-    assert wait_reaped(pid, timeout_s=20)
+    assert wait_reaped(pid)
     assert bench.run("d1 + d2").result == "3"
 
 

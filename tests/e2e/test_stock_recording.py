@@ -385,7 +385,7 @@ def test_cells_go_on_when_what_writes_is_gone(tmp_path: Path) -> None:
         kernel.run("%chex_record two")
         (scribe,) = [p for p in kernel.processes() if "plain_scribe" in p.command]
         os.kill(scribe.pid, signal.SIGKILL)
-        assert wait_exit(scribe.pid, timeout_s=10)
+        assert wait_exit(scribe.pid)
         lines = ""
         for _ in range(100):  # the kernel hears of it at about the same time
             outcome = kernel.execute("x += 1\nx").ok()
@@ -416,7 +416,7 @@ def test_what_ran_before_a_kill_is_recorded(tmp_path: Path) -> None:
         request = kernel.submit("print('going', flush=True)\nwhile True: pass")
         kernel.wait_stdout(request, "going")
         kernel.process().kill()
-        assert wait_exit(scribe, timeout_s=15)
+        assert wait_exit(scribe)
         os.kill(child, signal.SIGKILL)
     finally:
         kernel.close(now=True)

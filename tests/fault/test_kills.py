@@ -26,7 +26,7 @@ def mark() -> Iterator[str]:
     """A word in the environment of all processes of one test; none may be left at its end."""
     word = uuid.uuid4().hex
     yield word
-    assert wait_none_marked(MARK, word, timeout_s=10) == []
+    assert wait_none_marked(MARK, word) == []
 
 
 def script(engine: Engine) -> None:
@@ -147,7 +147,7 @@ def test_children_of_a_left_state_end_with_it(mark: str) -> None:
         started = "import subprocess; p = subprocess.Popen(['sleep', '1000']); print(p.pid)"
         pid = int(engine.run(started).text)
         engine.restore("before")
-        assert wait_exit(pid, timeout_s=10)
+        assert wait_exit(pid)
 
 
 def test_children_end_with_the_engine(mark: str) -> None:

@@ -37,8 +37,8 @@ STOCK = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
 CHEX = (sys.executable, "-m", "chexpoint.kernel", "-f", "{connection_file}")
 
 MARK = "CHEX_TEST_MARK"
-TIMEOUT_S = 40.0
-EXIT_TIMEOUT_S = 15.0
+TIMEOUT_S = 80.0
+EXIT_TIMEOUT_S = 60.0
 # What a developer's own Jupyter or pytest puts there must not reach the kernels under test.
 FOREIGN_VARIABLES = ("JUPYTER", "JPY_", "IPYTHON", "PYTEST_", "CHEX_", "MPLBACKEND")
 

@@ -14,6 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+PATIENCE_S = 60.0
+"""How long to wait for what should be a matter of milliseconds: a machine may be at its limits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
@@ -37,7 +40,7 @@ def marked(name: str, value: str) -> list[Process]:
     return sorted(found, key=lambda process: process.pid)
 
 
-def wait_none_marked(name: str, value: str, *, timeout_s: float) -> list[Process]:
+def wait_none_marked(name: str, value: str, *, timeout_s: float = PATIENCE_S) -> list[Process]:
     """Wait until no process carries the mark; return those that still do after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while remaining := marked(name, value):
@@ -47,7 +50,7 @@ def wait_none_marked(name: str, value: str, *, timeout_s: float) -> list[Process
     return []
 
 
-def wait_exit(pid: int, *, timeout_s: float) -> bool:
+def wait_exit(pid: int, *, timeout_s: float = PATIENCE_S) -> bool:
     """Wait until a process, of whatever parent, has ended; return whether it has."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -74,6 +77,6 @@ def wait_until(is_so: Callable[[], object], *, timeout_s: float = 240.0) -> bool
     return True
 
 
-def wait_reaped(pid: int, *, timeout_s: float) -> bool:
+def wait_reaped(pid: int, *, timeout_s: float = PATIENCE_S) -> bool:
     """Wait until the parent of a process has noticed that it ended; return whether it has."""
     return wait_until(lambda: not os.path.exists(f"/proc/{pid}"), timeout_s=timeout_s)

@@ -21,10 +21,10 @@ def interrupted(kernel: Kernel, code: str) -> Outcome:
     kernel.wait_stdout(request, "ready")
     kernel.interrupt()
     try:
-        outcome = kernel.finish(request, timeout_s=10)
+        outcome = kernel.finish(request, timeout_s=30)
     except NoMessage:
         kernel.interrupt()
-        outcome = kernel.finish(request, timeout_s=20)
+        outcome = kernel.finish(request, timeout_s=60)
     assert kernel.run("print(kept)") == "state\n"
     return outcome
 
