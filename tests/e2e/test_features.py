@@ -27,14 +27,16 @@ FEATURES = all_features()
 
 
 def cases() -> Iterator[Any]:
-    """Yield the checks: all in a restored kernel, and a third of them in each other mode.
+    """Yield the checks: all in a restored kernel, and a third of them with automatic checkpoints.
 
     Those that need a kernel of their own are in one mode: starting kernels takes most of the time.
+    Only these are in a fresh one, where the suites of others (`test_conformance`) look at the rest.
     """
     for number, mode in enumerate(MODES):
         for at, feature in enumerate(FEATURES):
+            is_in_turn = at % len(MODES) == number and (feature.own_kernel or mode != "fresh")
             is_in_all = not feature.own_kernel and mode == "restored"
-            if is_in_all or len(MODES) == 1 or at % len(MODES) == number:
+            if is_in_all or len(MODES) == 1 or is_in_turn:
                 # With `-n 2 --dist loadgroup` each mode keeps its shared kernel in one process.
                 marks = pytest.mark.xdist_group(mode)
                 yield pytest.param(mode, feature, marks=marks, id=f"{mode}-{feature.name}")

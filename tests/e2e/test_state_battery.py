@@ -2,7 +2,8 @@
 
 A case is judged after one restore, after a second restore of the same
 checkpoint, and after the checkpoint itself has become the live worker.  Where
-taking the checkpoint could disturb the live state, that is judged too.
+taking the checkpoint could disturb the live state, that is judged too; where
+there is nothing but memory, one restore and the live worker tell enough.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from tests.support.battery import CASES, RIGHT, WARM, WRONG, Case
 pytestmark = pytest.mark.slow
 
 FRESH = "fresh"
-CELL_TIMEOUT_S = 12.0
-CASE_TIMEOUT_S = 60.0
+CELL_TIMEOUT_S = 40.0
+CASE_TIMEOUT_S = 200.0
 ONLY_MEMORY = ("namespace", "aliasing", "unpicklable")
 """Groups whose state a fork copies without touching it."""
 
@@ -93,9 +94,10 @@ class Judge:
             return
         _run(engine, case.disturb)
         yield "restored", _judge_return(engine, case, engine.restore(case.id))
-        engine.restore(case.id)
-        _run(engine, case.disturb)  # at once: what is left behind must not see it
-        yield "restored twice", _judge_return(engine, case, engine.restore(case.id))
+        if self._group not in ONLY_MEMORY:
+            engine.restore(case.id)
+            _run(engine, case.disturb)  # at once: what is left behind must not see it
+            yield "restored twice", _judge_return(engine, case, engine.restore(case.id))
         _run(engine, case.disturb)
         yield "taken", _judge_return(engine, case, engine.take(case.id))
         _run(engine, case.cleanup)
