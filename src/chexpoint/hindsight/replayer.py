@@ -286,7 +286,7 @@ class Replayer:
                 for name, image in self._missing(main, roots, checkpoint).items()
             }
             # What only added statements read, and perhaps holds some of the state, too.
-            everything = roots_at(loop, frame, block, inner)
+            everything = roots_at(loop, frame, None, inner, self._added_names)
             beside = {name: each for name, each in everything.items() if name not in roots}
             bound = put_back(roots, stored, beside)
         except (ChexError, KeyError, OSError) as error:
@@ -374,6 +374,8 @@ class Replayer:
                 digests[name] = "missing"
             elif where == image and leaf.mark == mark:
                 digests[name] = self._run.digests.get(image, {}).get(name)
+            elif _is_idle(main, name, image) and leaf.mark == main.base.get(name):
+                digests[name] = None
             elif name in self._run.digests.get(image, {}):
                 digests[name] = leaf.digest()
                 if digests[name] == self._run.digests[image][name]:
@@ -412,6 +414,12 @@ class Replayer:
 def _has_digests_only(checkpoint: LoopCheckpoint) -> bool:
     """Return whether no contents were kept, of a loop that was over at once."""
     return any(image.startswith(NO_IMAGE) for image in checkpoint.leaves.values())
+
+
+def _is_idle(main: _Main, name: str, image: str) -> bool:
+    """Return whether nobody used a generator of the process: unseeded, it is another each time."""
+    start = _iteration(main.record, 0).start
+    return name[0] == "@" and start is not None and start.leaves.get(name) == image
 
 
 def _iteration(record: LoopRecord, index: int) -> IterationRecord:

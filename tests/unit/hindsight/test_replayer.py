@@ -11,6 +11,25 @@ from tests.support.hindsight_programs import Workshop, expected, jump, probed, w
 
 # By what is tested: a program, the line after which a statement is added, and the statement.
 PROGRAMS = {
+    "objects_that_a_loop_goes_over_and_others_hold": (
+        """
+        class Net:
+            def __init__(self):
+                self.weight = [0]
+            def fit(self, k):
+                self.weight[0] += k
+        one, two = Net(), Net()
+        nets = {"one": one, "two": two}
+        for n in range(4):
+            print("iteration", n)
+            for a_net in nets.values():
+                a_net.fit(n + 1)
+            x = n
+        print("over")
+        """,
+        "x = n",
+        "print('P', one.weight, two.weight, nets['two'] is two)",
+    ),
     "an_attribute_of_a_class": (
         """
         class A:
@@ -659,6 +678,28 @@ def test_an_added_statement_that_raises_and_is_caught(workshop: Workshop) -> Non
     # From the next iteration on, blocks are skipped as before.
     skipped = [event["i"] for event in replayed.events if event.get("skipped")]
     assert skipped == [0, 2, 3]
+
+
+def test_what_others_hold_is_computed_again_if_it_cannot_be_changed(workshop: Workshop) -> None:
+    source = """
+        import array
+        numbers = array.array("l", [0, 0])
+        held = [numbers]
+        for n in range(4):
+            print("iteration", n)
+            for k in range(3):
+                numbers[0] += k + n
+            x = n
+        print("over")
+        """
+    run = workshop.record(source)
+    new = probed(source, "x = n", "print('P', held[0].tolist(), held[0] is numbers)")
+    for segment in (whole(run), Segment(start=2, stop=4, first=0, is_jump=False)):
+        replayed = workshop.replay(run, new, segment)
+        assert replayed.added == expected(new, segment)
+        assert replayed.standings == {"exact"}
+    # To jump there is refused, and whoever gave the order has it walk.
+    assert workshop.replay(run, new, jump(run, 2)).added == []
 
 
 def test_a_state_that_does_not_fit_is_told(workshop: Workshop) -> None:
