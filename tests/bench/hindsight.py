@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -192,20 +192,21 @@ def thread(options: Options) -> Row:
 
 
 def flor(options: Options) -> Row:
-    """FlorDB on the same training."""
+    """FlorDB and we on the same training, one after the other."""
     (work, *_) = options.works.values()
+    ours = training(replace(options, works={work.name: work}))
     say(f"flor: {work.name}, plain")
     wanted = plain(work, options.folder("flor", "reference"), *PROBES)["values"]
     base = plain(work, options.folder("flor", "plain"))
     del base["values"]
-    found: Row = {"training": work.name, "plain": base, "bars": []}
+    found: Row = {"training": work.name, "ours": ours[work.name], "plain": base}
     for version in VERSIONS:
         say(f"flor: {version}")
         try:
             found[version] = _flor(options, work, version, base, wanted)
         except Failed as error:
             found[version] = {"failed": str(error)}
-    return found
+    return found | {"bars": against_flor(found)}
 
 
 def _flor(
@@ -232,12 +233,12 @@ def _flor(
     return row
 
 
-def against_flor(ours: Row, theirs: Row) -> list[Row]:
+def against_flor(found: Row) -> list[Row]:
     """Return the bars of us against FlorDB; what it does wrongly sets none."""
-    mine = ours.get(theirs["training"], {})
+    mine = found["ours"]
     bars = []
     for version in VERSIONS:
-        other = theirs[version]
+        other = found[version]
         if "failed" in other or "record" not in mine:
             continue
         value = mine["record"]["over_plain"]["least"] / other["record"]["over_plain"]
@@ -278,8 +279,6 @@ def main() -> int:
             begun = time.perf_counter()
             found[section] = SECTIONS[section](options)
             found[section]["section_s"] = round(time.perf_counter() - begun, 1)
-    if "training" in found and "flor" in found:
-        found["flor"]["bars"] += against_flor(found["training"], found["flor"])
     found["missed"] = [
         f"{section}: {row['what']}"
         for section in SECTIONS
