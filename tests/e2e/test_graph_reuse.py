@@ -228,6 +228,16 @@ UNSEEN = {
         "old = csv.register_dialect('own', delimiter='_|;'[{}])",
         "print(next(csv.reader(io.StringIO('a|b;c'), 'own')))",
     ],
+    "an item of a table in a library": [
+        "import mimetypes",
+        "mimetypes.types_map['.own'] = 'own/{}'",
+        "print(mimetypes.types_map['.own'])",
+    ],
+    "an item of such a table, by another name": [
+        "import mimetypes; types = mimetypes.types_map",
+        "types['.own'] = 'own/{}'",
+        "print(mimetypes.types_map['.own'])",
+    ],
     "the table that a variable is": [
         "import sys; table = sys.path",
         "table.append('own{}')",

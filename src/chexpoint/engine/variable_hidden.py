@@ -99,6 +99,29 @@ def hidden_call(
     return ""
 
 
+def set_in_library(
+    tree: ast.Module | None, names: Mapping[str, object], states: Collection[str]
+) -> str:
+    """Return an item or an attribute of a library's object that a cell sets; or nothing."""
+    known = _STATED | {"os", "sys"} | {name.split(":")[1] for name in states}
+    for node in _nodes_now(tree) if tree is not None else ():
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            top = _library(names.get(_root(node)[0])).partition(".")[0]
+            if top and top not in known and ".options." not in ast.unparse(node):
+                return ast.unparse(node)
+    return ""
+
+
+def _nodes_now(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what a cell runs itself, not what stands in functions."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _FUNCTIONS):
+            waiting += children_of(node)
+
+
 def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, ast.AST]]:
     """Yield the calls that a cell makes itself, with what stands around each."""
     waiting: list[tuple[ast.AST, ast.AST]] = [(tree, tree)]
@@ -141,6 +164,8 @@ def _root(node: ast.expr) -> tuple[str, str]:
         match node:
             case ast.Attribute(value=inner, attr=name):
                 verb = verb or name
+            case ast.Call(func=ast.Name(id="vars"), args=[inner]):
+                pass
             case ast.Call(func=inner) | ast.Subscript(value=inner):
                 pass
             case ast.Name(id=name):

@@ -22,6 +22,9 @@ from chexpoint.engine.variable_text import ANY
 from chexpoint.image import trouble_of
 from chexpoint.model import Digest, VariableGroup
 
+PART = "it is a part of module"
+"""Why a variable is not stored that a module holds itself."""
+
 LITTLE_S = 0.0075
 """What may be spent on one group where the time is up."""
 
@@ -46,7 +49,7 @@ class Teller:
             facts, small = self._joint(names, singles, look)
         holders = [self.known.holder_of(look.names[name]) for name in names] if not is_quick else []
         if holder := next(filter(None, holders), ""):
-            contents, why = "", f"it is a part of module {holder}"
+            contents, why = "", f"{PART} {holder}"
         else:
             contents, why = self._contents(names, small, look, is_quick=is_quick)
         reaches = set().union(*(each.reaches for each in singles)) - group

@@ -23,7 +23,7 @@ from chexpoint.engine.variable_contents import LoadedGroup, imported
 from chexpoint.engine.variable_facts import Facts, clock, quick_facts, safe_kind
 from chexpoint.engine.variable_groups import Group
 from chexpoint.engine.variable_harmless import Harmless, is_plain_table
-from chexpoint.engine.variable_hidden import BEYOND, hidden_call
+from chexpoint.engine.variable_hidden import BEYOND, hidden_call, set_in_library
 from chexpoint.engine.variable_known import Known, Look, Token, token_of
 from chexpoint.engine.variable_reads import CellUses, read_uses
 from chexpoint.engine.variable_scores import Scores
@@ -34,7 +34,7 @@ from chexpoint.engine.variable_states import (
     random_now,
     seeded,
 )
-from chexpoint.engine.variable_telling import Teller
+from chexpoint.engine.variable_telling import PART, Teller
 from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (
     INTERPRETERS,
@@ -317,8 +317,13 @@ class VariableWatch:
             states=states.keys(),
             is_shown=is_shown,
         )
+        parts = (name for group in writes if PART in group.why_not for name in group.names)
+        changed_part = next((name for name in parts if name in mutated), "")
+        is_set = changed_part or set_in_library(uses.tree, names, states.keys())
         if hidden:
             sticky = sticky or f"it calls {hidden}, which may change what a library holds"
+        elif is_set:
+            hidden, sticky = is_set, sticky or f"it sets {is_set}, which a library holds"
         if changed_held := sorted(self._still_held(cell, names) & written):
             sticky = sticky or f"it changes '{changed_held[0]}', which a library may hold"
         if hidden or self._beyond.is_lasting:

@@ -218,7 +218,8 @@ def is_users_thread(thread: threading.Thread, namespace: Mapping[str, Any]) -> b
     target = getattr(thread, "_target", None) or getattr(thread, "function", None)
     while isinstance(target, functools.partial):
         target = target.func
-    if isinstance(target, BuiltinMethodType) and target.__module__ is None:
+    is_bare = getattr(target, "__module__", None) is None
+    if isinstance(target, BuiltinMethodType) and is_bare:
         return True  # a method of a list, say
     function = getattr(target, "__func__", target)
     return getattr(function, "__globals__", None) is namespace
