@@ -1,10 +1,14 @@
 """Starts a headless supervisor: ``python run_engine.py LINK_FD AUTO BUDGET_BYTES [GUEST]``."""
 
+import gc
 import os
 import sys
 
 # This file's folder: its modules must not shadow those of the same name elsewhere.
 del sys.path[0]
+
+# Modules stay: no collection need look at them.
+gc.disable()
 
 from chexpoint.engine.spawn import Spawner  # noqa: E402
 
@@ -18,4 +22,6 @@ _spawner.start_ahead()
 
 from chexpoint.engine.serving import serve  # noqa: E402
 
+gc.freeze()
+gc.enable()
 serve(sys.argv[1:], _spawner)
