@@ -328,7 +328,10 @@ def main() -> int:
         with namespaces() as names:
             return inside(names, sys.argv[1:])
     rounds = args.rounds or (1 if args.quick else 3)
-    found = {name: SECTIONS[name](args.quick, rounds) for name in args.only.split(",")}
+    found = {}
+    for name in args.only.split(","):
+        found[name] = SECTIONS[name](args.quick, rounds)
+        sys.stderr.write(f"{name}: {json.dumps(found[name])}\n")
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return 0 if all(row["is_met"] for row in found.values()) else 1
 
