@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from chexpoint.palette import CHECKPOINT, REUSED
 from tests.support.browser import Lab, jupyter_lab, open_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -38,6 +39,7 @@ def test_a_first_hour(lab: Lab) -> None:
     a_notebook_is_run_edited_and_run_again(lab)
     the_tree_is_shown_and_gone_back_in(lab)
     all_versions_are_replayed(lab)
+    states_and_lineage_are_shown(lab)
     it_can_be_read_in_the_dark(lab)
     a_widget_works_after_a_restore(lab)
     a_cell_is_interrupted_and_the_kernel_restarted(lab)
@@ -80,11 +82,33 @@ def all_versions_are_replayed(lab: Lab) -> None:
     lab.picture("4-replay-light", of=lab.output(replay))
 
 
+def states_and_lineage_are_shown(lab: Lab) -> None:
+    status = lab.run("%chex_status")
+    lab.output(status).get_by_text(CHECKPOINT.sign).first.wait_for()
+    lab.picture("4-status-light", of=lab.output(status))
+    lineage = lab.run("%chex_lineage")
+    lab.output(lineage).locator("svg.chex-lineage").wait_for()
+    lab.picture("4-lineage-light", of=lab.output(lineage))
+    assert lab.cut_off() == []
+
+
 def it_can_be_read_in_the_dark(lab: Lab) -> None:
     lab.use_theme("JupyterLab Dark")
     lab.page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
-    for number, name in ((1, "reused"), (3, "tree"), (6, "replay")):
+    shown = ((1, "reused"), (3, "tree"), (6, "replay"), (7, "status"), (8, "lineage"))
+    for number, name in shown:
         lab.picture(f"5-{name}-dark", of=lab.cell(number))
+    assert lab.cut_off() == []
+    # Ink is that of the theme, and the sign has its own colour in both.
+    sign = lab.output(1).get_by_text(REUSED.sign, exact=True)
+    assert sign.evaluate("each => getComputedStyle(each).color") == in_css(REUSED.colour)
+    tree = lab.output(3).locator("svg.chex-tree")
+    light = tree.evaluate("each => getComputedStyle(each).color")
+    assert min(int(part) for part in re.findall(r"\d+", light)[:3]) > 128
+
+
+def in_css(colour: str) -> str:
+    return f"rgb({', '.join(str(int(colour[i : i + 2], 16)) for i in (1, 3, 5))})"
 
 
 def a_widget_works_after_a_restore(lab: Lab) -> None:

@@ -51,6 +51,24 @@ _IS_IDLE = """() => {
 }"""
 
 
+_CUT_OFF = """() => {
+    const found = [];
+    for (const picture of document.querySelectorAll(".jp-OutputArea svg[viewBox]")) {
+        const frame = picture.getBoundingClientRect();
+        for (const text of picture.querySelectorAll("text")) {
+            const box = text.getBoundingClientRect();
+            if (box.left < frame.left - 1 || box.right > frame.right + 1
+                || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+                found.push(text.textContent);
+        }
+    }
+    for (const output of document.querySelectorAll(".jp-OutputArea-output"))
+        if (output.scrollWidth > output.clientWidth + 1)
+            found.push(output.textContent.slice(0, 80));
+    return found;
+}"""
+
+
 def chromium() -> str:
     """Return the browser; install it where that can be done, skip the test where it cannot."""
     if (found := shutil.which("chromium")) is not None:
@@ -230,6 +248,11 @@ class Lab:
             f".jp-NotebookPanel-toolbar [data-jp-item-name='{command}'] button, "
             f".jp-NotebookPanel-toolbar [data-jp-item-name='{command}'] jp-button"
         ).first.click()
+
+    def cut_off(self) -> list[str]:
+        """Return texts of pictures that reach out of them, and outputs wider than their place."""
+        found: list[str] = self.page.evaluate(_CUT_OFF)
+        return found
 
     def picture(self, name: str, *, of: Locator | None = None) -> None:
         """Keep a picture of the page, or of a part of it."""
