@@ -197,6 +197,7 @@ BENCHMARKS = (
         full=("--only", "notebooks"),
         quick_seconds=60,
         full_seconds=180,
+        needs=("sklearn",),
     ),
     Benchmark(
         name="store",
