@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import pickle
 import sys
 import time
@@ -164,19 +165,32 @@ class Reader:
         for kind in own:
             del self.rules[kind]
 
-    def read(self, value: object, seconds: Seconds) -> tuple[Facts, Small | None]:
-        """Return the facts about a value, and its contents if they are little."""
+    def read(
+        self, value: object, seconds: Seconds, *, arrays_s: Seconds = math.inf
+    ) -> tuple[Facts, Small | None]:
+        """Return the facts about a value, and its contents if they are little.
+
+        Parameters
+        ----------
+        seconds
+            How long that may take.
+        arrays_s
+            How much of it reading its arrays may take, which says nothing about what it shares.
+        """
         started = clock()
         try:
-            return self._read(value, started, TimedFile(seconds))
+            return self._read(value, started, TimedFile(seconds), arrays_s)
         except Exception as error:  # pickling runs code of any library
             return self.unread(value, error, clock() - started), None
 
-    def _read(self, value: object, started: float, file: TimedFile) -> tuple[Facts, Small | None]:
+    def _read(
+        self, value: object, started: float, file: TimedFile, arrays_s: Seconds
+    ) -> tuple[Facts, Small | None]:
         world = self.world()
         written = dump([value], world, file=file, is_lone=True)
         size = written.size_bytes
         cost = clock() - started
+        file.end = min(file.end, started + cost + arrays_s)
         parts, digest = _digests(written, file)
         objects = [obj for _, obj in written.memo.values()]
         small = small_of(written, world, objects) if size <= SMALL_BYTES else None

@@ -105,11 +105,11 @@ class Known:
                 continue
             if not is_late and left >= _LEAST_S:
                 facts, small = self.reader.read(value, left)
-            elif cost <= _LEAST_S and look.overdraft > 0:
+            elif cost <= look.overdraft and look.overdraft > 0:
                 # Who does not see what it shares has to take all for one group, and then none of
                 # it is ever the same again.
                 started = clock()
-                facts, small = self.reader.read(value, _LEAST_S)
+                facts, small = self.reader.read(value, look.overdraft, arrays_s=_LEAST_S)
                 look.overdraft -= max(0.0, clock() - started - max(left, 0.0))
             elif not is_late:
                 facts, small = self.reader.read(value, left)
