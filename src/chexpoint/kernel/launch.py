@@ -3,6 +3,7 @@
 Until the worker is started, every import delays the user.
 """
 
+import gc
 import os
 import sys
 
@@ -22,9 +23,13 @@ def launch(argv: list[str]) -> int:
         except OSError as error:
             return _run_plain(options, f"no process can be started here ({error.strerror})")
 
+    gc.disable()
     from chexpoint.errors import ChexError
     from chexpoint.kernel.app import run
 
+    # Modules stay: no collection need look at them.
+    gc.freeze()
+    gc.enable()
     try:
         run(file, spawner)
     except ChexError as error:
