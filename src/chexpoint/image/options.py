@@ -64,6 +64,28 @@ def _set_locale(locale: Any, options: dict[str, str]) -> None:
         locale.setlocale(getattr(locale, name), value)
 
 
+def _keras_options(keras: Any) -> dict[str, Any]:
+    tracker = sys.modules.get("keras.src.backend.common.global_state")
+    if tracker is None:
+        return {}
+    import numpy as np
+
+    seeds = tracker.get_global_attribute("global_seed_generator")
+    return {
+        "seeds": None if seeds is None else np.array(seeds.state),
+        "floatx": keras.config.floatx(),
+        "policy": keras.config.dtype_policy().name,
+    }
+
+
+def _set_keras(keras: Any, options: dict[str, Any]) -> None:
+    keras.config.set_floatx(options["floatx"])
+    keras.config.set_dtype_policy(options["policy"])
+    if options["seeds"] is not None:
+        random = importlib.import_module("keras.src.random.seed_generator")
+        random.global_seed_generator().state.assign(options["seeds"])
+
+
 def _torch_options(torch: Any) -> dict[str, Any]:
     cudnn = torch.backends.cudnn
     return {
@@ -93,6 +115,7 @@ def _set_torch(torch: Any, options: dict[str, Any]) -> None:
 # How to get and set the options of a library.
 OPTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], object]]] = {
     "csv": (_csv_options, _set_csv),
+    "keras": (_keras_options, _set_keras),
     "locale": (_locale_options, _set_locale),
     "sklearn": (
         lambda sklearn: sklearn.get_config(),
