@@ -280,7 +280,7 @@ class Cluster:
     def _opened(self, where: object) -> Any:
         try:
             from distributed import Client
-            from distributed.comm import get_address_host_port
+            from distributed.comm.addressing import get_address_host_port
         except ImportError:
             raise ClusterError(
                 "a cluster needs Dask. Install it with: pip install 'chexpoint[dask]'"
@@ -297,7 +297,7 @@ class Cluster:
         try:
             if isinstance(where, str) and not where.startswith("inproc"):
                 # Here, because a client that fails over it takes 20 s to go, and complains.
-                get_address_host_port(where)  # type: ignore[no-untyped-call]
+                get_address_host_port(where)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # other versions are refused in our own words
                 client = Client(  # type: ignore[no-untyped-call]

@@ -214,8 +214,8 @@ class _PuttingBack:
 
     def _check_beside(self, beside: Mapping[str, object], merge: Merge) -> None:
         left = merge.left_behind() if beside else []
-        held = Walk(beside) if left else None
-        for value in left if held is not None else ():
+        held = Walk(beside if left else {})
+        for value in left:
             if id(value) in held.homes or id(value) in held.managed:
                 kind = type(value).__name__
                 raise CannotPutBack(f"a {kind} cannot be changed in place, and others hold it")
