@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from chexpoint.errors import ClusterError
+from chexpoint.errors import ClusterError, InvalidValue
 from chexpoint.model import ExecutionTree, Replay, ReplayProgress
 from chexpoint.project import Project, ProjectFiles, recording_of
 from chexpoint.replay import ClusterReplayer, Replayer
@@ -340,6 +340,11 @@ def test_a_host_without_memory_for_the_largest_state_is_named_before_anything_ru
     large = dataclasses.replace(recording, tree=ExecutionTree(nodes, recording.tree.versions))
     with pytest.raises(ClusterError, match=r"host .*alpha.* has too little memory: .* available"):
         ClusterReplayer(large, ProjectFiles(project), cluster=cluster.address).run()
+
+
+def test_an_address_without_a_port_is_refused_at_once(project: Project) -> None:
+    with pytest.raises(InvalidValue, match=r"^'nonsense' is no scheduler: missing port number"):
+        replayed(project, "nonsense")
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(
