@@ -16,7 +16,7 @@ from chexpoint.engine.beyond import beyond_hazards
 from chexpoint.engine.gallery import Gallery, Picture, picture_of
 from chexpoint.engine.keeper import Keeper
 from chexpoint.engine.policy import worth_imaging
-from chexpoint.engine.situation import Idle, Imaging
+from chexpoint.engine.situation import Forking, Idle, Imaging
 from chexpoint.lineage import Step
 from chexpoint.model import (
     ROOT,
@@ -113,7 +113,10 @@ class Imager(Keeper):
 
     @property
     def _is_writing(self) -> bool:
-        return self._making is not None or bool(self._wanted)
+        # It may have been chosen already what to write of a copy that is on its way.
+        doing = self.doing
+        is_copied = isinstance(doing, Forking) and bool(doing.ask.args.get("artifacts"))
+        return self._making is not None or bool(self._wanted) or is_copied
 
     def _may_image(self, request: Request) -> bool:
         """Return whether there may be something to keep after a request.

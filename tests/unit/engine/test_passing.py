@@ -210,6 +210,22 @@ def test_process_that_cannot_be_copied_stores_it_itself() -> None:
     doing(state, Idle)
 
 
+def test_a_copy_that_is_on_its_way_is_waited_for() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Chosen(step, ((X.artifact, ("x",)),)))
+    ask = Ask(9, "drain")
+    done = [
+        *state.handle(Asked(ask)),
+        *state.handle(ev.Drained(ask)),
+        *state.handle(ev.Forked(copy)),
+    ]
+    assert not of(ev.Answer, done)
+    (order,) = of(ev.MakeImage, state.handle(ev.Froze(copy, 11)))
+    (answer,) = of(ev.Answer, state.handle(ev.Imaged(image(order.name))))
+    assert answer.ask == ask
+
+
 def test_all_that_is_written_is_waited_for() -> None:
     state = engine()
     step, copy = keepable(state)
