@@ -152,9 +152,9 @@ SEARCHES = cells(
     from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 
     # %%
-    few = X_train.sample(frac=0.5, random_state=50)
+    few = X_train.sample(frac=0.25, random_state=50)
     searched = RandomizedSearchCV(
-        HistGradientBoostingClassifier(max_iter=15, random_state=50),
+        HistGradientBoostingClassifier(max_iter=8, random_state=50),
         {"learning_rate": [0.05, 0.1, 0.2, 0.3], "max_leaf_nodes": [8, 15, 31], "max_bins": [63]},
         n_iter=4,
         cv=2,
@@ -166,7 +166,7 @@ SEARCHES = cells(
 
     # %%
     grid = GridSearchCV(
-        HistGradientBoostingClassifier(max_iter=15, max_bins=63, random_state=50),
+        HistGradientBoostingClassifier(max_iter=8, max_bins=63, random_state=50),
         {"learning_rate": [0.1, 0.2], "l2_regularization": [0.0, 10.0]},
         cv=2,
         scoring="roc_auc",
