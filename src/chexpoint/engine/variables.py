@@ -44,7 +44,7 @@ from chexpoint.image import (
     trouble_of,
     without_warnings,
 )
-from chexpoint.lineage import is_users_thread
+from chexpoint.lineage import has_users_tasks, is_users_thread
 from chexpoint.model import ArtifactId, CellVariables, Seconds, VariableGroup
 
 LEAST_BUDGET_S = 0.015
@@ -320,19 +320,19 @@ class VariableWatch:
         parts = (name for group in writes if PART in group.why_not for name in group.names)
         changed_part = next((name for name in parts if name in mutated), "")
         is_set = changed_part or set_in_library(uses.tree, names, states.keys())
-        if hidden:
-            sticky = sticky or f"it calls {hidden}, which may change what a library holds"
-        elif is_set:
-            hidden, sticky = is_set, sticky or f"it sets {is_set}, which a library holds"
-        if changed_held := sorted(self._still_held(cell, names) & written):
-            sticky = sticky or f"it changes '{changed_held[0]}', which a library may hold"
-        if hidden or self._beyond.is_lasting:
+        why_held = self._why_held(cell, names, written)
+        reasons = (
+            hidden and f"it calls {hidden}, which may change what a library holds",
+            is_set and f"it sets {is_set}, which a library holds",
+            why_held,
+        )
+        sticky = next(filter(None, (sticky, *reasons)), "")
+        if hidden or is_set or self._beyond.is_lasting:
             self._held |= self._handed_over(uses, names)
-        if hidden or self._beyond.is_lasting or changed_held:
+        if any(reasons) or self._beyond.is_lasting:
             self._has_beyond = True
             writes.append(VariableGroup(names=(BEYOND,), kinds=("state",), why_not=sticky))
         writes = [self._kept_back(group) for group in writes]
-        self._had_threads = _has_threads(self._known.main)
         return CellVariables(
             reads=tuple(sorted(reads | drawn | beyond | settings)),
             writes=tuple(writes),
@@ -349,15 +349,21 @@ class VariableWatch:
             each is not None and FILES in each.reaches for each in facts
         )
 
-    def _still_held(self, cell: _Cell, names: Mapping[str, Any]) -> set[str]:
-        """Return the variables that a library may hold, with what has come to share them."""
+    def _why_held(self, cell: _Cell, names: Mapping[str, Any], written: set[str]) -> str:
+        """Return why others than its variables may change after a cell, or have; or nothing."""
         held = {
             name
             for name in self._held & names.keys()
             if cell.before.get(name) == token_of(names[name])
         }
+        # With what has come to share them.
         self._held = self._known.sharing.of(held)
-        return self._held
+        self._had_threads = _has_threads(self._known.main)
+        if changed := sorted(self._held & written):
+            return f"it changes '{changed[0]}', which a library may hold"
+        if self._had_threads and _goes_on(self._known.main):
+            return "something that was begun goes on"
+        return ""
 
     def _handed_over(self, uses: CellUses, names: Mapping[str, Any]) -> set[str]:
         """Return the variables that a cell may have given to a library to keep."""
@@ -466,16 +472,21 @@ def _differs(before: Facts | None, now: Facts) -> bool:
     return before is None or not now.digest or before.digest != now.digest
 
 
+def _goes_on(main: Mapping[str, Any]) -> bool:
+    """Tell whether something of the user's runs on, and may change variables at any time."""
+    threads = threading.enumerate()
+    return any(is_users_thread(each, main) for each in threads) or has_users_tasks(main)
+
+
 def _has_threads(main: Mapping[str, Any]) -> bool:
-    """Tell whether something of the user's may change variables at any time."""
+    """Tell whether variables may change that no cell names."""
     pools = (getattr(each, "_target", None) for each in threading.enumerate())
     if any(getattr(each, "__module__", "") == "concurrent.futures.thread" for each in pools):
         return True
-    if any(is_users_thread(each, main) for each in threading.enumerate()):
-        return True
     # What is called when an object goes.
     calls = (each.func for each in weakref.finalize._registry.values())  # type: ignore[attr-defined]
-    return any(getattr(each, "__module__", None) in {None, "__main__"} for each in calls)
+    is_called = any(getattr(each, "__module__", None) in {None, "__main__"} for each in calls)
+    return is_called or _goes_on(main)
 
 
 def _has_figures() -> bool:

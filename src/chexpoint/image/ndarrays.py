@@ -77,6 +77,8 @@ def _owner(obj: Any) -> object:
 
     owner: Any = obj
     while True:
+        if type(owner) is loaded_memory():
+            return owner  # a tensor may show the same memory, and knows nothing of what is below
         if isinstance(owner, np.ndarray) and owner.base is not None:
             owner = owner.base
         elif isinstance(owner, memoryview) and owner.obj is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         strict_digest,
     )
     from chexpoint.lineage.fingerprint import listing_digest
-    from chexpoint.lineage.hints import is_users_thread
+    from chexpoint.lineage.hints import has_users_tasks, is_users_thread
     from chexpoint.lineage.imports import only_imports
     from chexpoint.lineage.picture import lineage_svg
     from chexpoint.lineage.places import Places
@@ -54,7 +54,7 @@ _HOME = {
         "strict_digest",
     ),
     "fingerprint": ("listing_digest",),
-    "hints": ("is_users_thread",),
+    "hints": ("has_users_tasks", "is_users_thread"),
     "imports": ("only_imports",),
     "picture": ("lineage_svg",),
     "present": ("path_of",),
@@ -98,6 +98,7 @@ __all__ = [
     "differences",
     "environment_fingerprint",
     "equal_states",
+    "has_users_tasks",
     "input_reasons",
     "install",
     "is_users_thread",

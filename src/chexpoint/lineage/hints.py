@@ -225,8 +225,19 @@ def is_users_thread(thread: threading.Thread, namespace: Mapping[str, Any]) -> b
     return getattr(function, "__globals__", None) is namespace
 
 
+def has_users_tasks(namespace: Mapping[str, Any]) -> bool:
+    """Return whether a coroutine of the user's goes on when no cell runs."""
+    asyncio: Any = sys.modules.get("asyncio")
+    try:
+        tasks = asyncio.all_tasks(asyncio.get_running_loop())
+    except (AttributeError, RuntimeError):  # it was not imported; there is no loop
+        return False
+    frames = (getattr(task.get_coro(), "cr_frame", None) for task in tasks)
+    return any(getattr(frame, "f_globals", None) is namespace for frame in frames)
+
+
 def thread_hints(namespace: Mapping[str, Any]) -> list[Hint]:
-    """Return a hint for each thread of the user's that goes on after the cell.
+    """Return a hint for each thread of the user's that goes on after the cell, or a coroutine.
 
     Threads that libraries keep for later do nothing by themselves.
     """
@@ -235,6 +246,9 @@ def thread_hints(namespace: Mapping[str, Any]) -> list[Hint]:
         if is_users_thread(thread, namespace):
             what = f"thread {thread.name} still runs: what it has done by then may differ"
             found.append(Hint(kind="background", what=what))
+    if has_users_tasks(namespace):
+        what = "a coroutine still runs: what it has done by then may differ"
+        found.append(Hint(kind="background", what=what))
     return found
 
 

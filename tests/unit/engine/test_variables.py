@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from chexpoint.engine import variable_facts, variable_known, variables
+from chexpoint.engine.variable_contents import LoadedGroup, load_contents
 from chexpoint.engine.variable_text import nodes_of
 from tests.support.watched import Watched, written
 
@@ -215,6 +216,10 @@ def test_tensors_in_place_and_gradients() -> None:
         "import torch\nw = torch.ones(3, requires_grad=True)\nt = torch.zeros(4); u = t[1:]"
     )
     assert written(notebook.run("u.add_(1)")) == [("t", "u")]
+    shared = notebook.run("import numpy as np\na = np.zeros(3); s = torch.from_numpy(a)").writes
+    (pair,) = (group for group in shared if "a" in group.names)
+    notebook.watch.bind([LoadedGroup(values=load_contents(pair.contents, notebook.names))])
+    assert written(notebook.run("s[0] = 4")) == [("a", "s")]
     notebook.run("loss = (w * 2).sum()")
     found = notebook.run("loss.backward()")
     assert any("w" in names for names in written(found))
