@@ -224,7 +224,9 @@ def ship(quick: bool, rounds: int) -> Row:
             hosts.wait(1)
 
             def watch(progress: ReplayProgress) -> None:
-                if progress.kind == "cell" and len(hosts.workers) == 1:
+                # Before that, the second host may as well compute the beginning itself.
+                is_begun = progress.kind == "cell" and progress.computed == 2
+                if is_begun and len(hosts.workers) == 1:
                     hosts.start_host(1)
 
             done = replayed(recorded, hosts, watch=watch)
