@@ -113,10 +113,13 @@ class Imager(Keeper):
 
     @property
     def _is_writing(self) -> bool:
-        # It may have been chosen already what to write of a copy that is on its way.
-        doing = self.doing
-        is_copied = isinstance(doing, Forking) and bool(doing.ask.args.get("artifacts"))
-        return self._making is not None or bool(self._wanted) or is_copied
+        if self._making is not None or self._wanted:
+            return True
+        # It may have been chosen already what to write of a copy that is on its way, or due.
+        asks = [each for each in self.queue if isinstance(each, ev.Ask)]
+        if isinstance(self.doing, Forking):
+            asks.append(self.doing.ask)
+        return any(each.args.get("artifacts") for each in asks)
 
     def _may_image(self, request: Request) -> bool:
         """Return whether there may be something to keep after a request.
@@ -185,7 +188,9 @@ class Imager(Keeper):
                 self._make_image(wanted)
         if not self._is_writing:
             waiting, self._waiting = self._waiting, []
-            self._do(*(ev.Answer(ask, self.persist) for ask in waiting))
+            for ask in waiting:
+                # What was written has yet to be recorded.
+                self._do(ev.Drain(ask) if ask.op == "drain" else ev.Answer(ask, self.persist))
 
     def _make_image(self, wanted: _Wanted) -> None:
         self._images_made += 1
@@ -268,8 +273,11 @@ class Imager(Keeper):
                 self._evict(checkpoint)
 
     def _drained(self, ask: Ask) -> None:
-        """All that cells did is written, except for images that are on their way."""
-        self._waiting.append(ask)
+        """All that cells did is recorded, except for images that are on their way."""
+        if self._is_writing:
+            self._waiting.append(ask)
+        else:
+            self._do(ev.Answer(ask, self.persist))
 
     # ------------------------------------------------------------ artifacts
 

@@ -222,7 +222,8 @@ def test_a_copy_that_is_on_its_way_is_waited_for() -> None:
     ]
     assert not of(ev.Answer, done)
     (order,) = of(ev.MakeImage, state.handle(ev.Froze(copy, 11)))
-    (answer,) = of(ev.Answer, state.handle(ev.Imaged(image(order.name))))
+    assert of(ev.Drain, state.handle(ev.Imaged(image(order.name)))) == [ev.Drain(ask)]
+    (answer,) = of(ev.Answer, state.handle(ev.Drained(ask)))
     assert answer.ask == ask
 
 
@@ -235,5 +236,6 @@ def test_all_that_is_written_is_waited_for() -> None:
     ask = Ask(9, "drain")
     assert of(ev.Drain, state.handle(Asked(ask))) == [ev.Drain(ask)]
     assert not of(ev.Answer, state.handle(ev.Drained(ask)))
-    (answer,) = of(ev.Answer, state.handle(ev.Imaged(image(order.name))))
+    assert of(ev.Drain, state.handle(ev.Imaged(image(order.name)))) == [ev.Drain(ask)]
+    (answer,) = of(ev.Answer, state.handle(ev.Drained(ask)))
     assert answer.ask == ask
