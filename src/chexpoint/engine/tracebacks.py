@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 from collections.abc import Sequence
 from types import TracebackType
@@ -11,8 +12,7 @@ import chexpoint
 
 _OURS = os.path.dirname(os.path.abspath(chexpoint.__file__)) + os.sep
 _LIBRARY = sysconfig.get_path("stdlib") + os.sep
-# What carries our messages: no user's code is waited for in them.
-_CARRIERS = ("dateutil", "ipykernel", "jupyter_client", "traitlets", "zmq")
+_INSTALLED = re.compile(r"/(site|dist)-packages/")
 
 
 def of_user(
@@ -41,20 +41,15 @@ def of_user(
 
 
 def _end(files: Sequence[str], ours: str, library: str) -> int:
-    """Return how many steps there are before the last ones, which are ours or called by us."""
+    """Return how many steps there are before the last ones, which are ours or called by us.
+
+    What is installed may have been called by us in turn: to be loaded, or to send a message.
+    """
     end = len(files)
     for number in range(len(files) - 1, -1, -1):
         file = files[number]
         if file.startswith(ours):
             end = number
-        elif not _is_called_by_us(file, library):
+        elif not (file.startswith((library, "<")) or _INSTALLED.search(file)):
             break
     return end
-
-
-def _is_called_by_us(file: str, library: str) -> bool:
-    """Tell whether a step in ``file`` is ours if one of ours stands before it."""
-    _, installed, module = file.rpartition(f"{os.sep}site-packages{os.sep}")
-    if installed:
-        return module.split(os.sep)[0] in _CARRIERS
-    return file.startswith(library)

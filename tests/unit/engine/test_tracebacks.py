@@ -34,21 +34,12 @@ def interrupt() -> None:
         (["/cell", "/chex/a", "/chex/b"], ["/cell"]),
         (["/cell", "/std/x", "/chex/a", "/std/y"], ["/cell", "/std/x"]),
         (["/cell", "/std/x"], ["/cell", "/std/x"]),
-        # What we have called of the user's, or of a library, is theirs.
+        # What we have called of the user's is theirs; what is installed may be called by us.
         (["/chex/run", "/cell", "/chex/a"], ["/chex/run", "/cell"]),
-        (
-            ["/cell", "/chex/a", "/std/site-packages/x"],
-            ["/cell", "/chex/a", "/std/site-packages/x"],
-        ),
-        # What carries our messages is not.
-        (
-            ["/cell", "/chex/a", "/std/site-packages/jupyter_client/session.py", "/std/y"],
-            ["/cell"],
-        ),
-        (
-            ["/cell", "/std/site-packages/zmq/a.py"],
-            ["/cell", "/std/site-packages/zmq/a.py"],
-        ),
+        (["/cell", "/chex/a", "/own"], ["/cell", "/chex/a", "/own"]),
+        (["/cell", "/chex/a", "/venv/site-packages/x.py", "/std/y"], ["/cell"]),
+        (["/cell", "/chex/a", "<frozen importlib>", "/std/y"], ["/cell"]),
+        (["/cell", "/venv/site-packages/x.py"], ["/cell", "/venv/site-packages/x.py"]),
         (["/chex/a", "/chex/b"], ["/chex/a", "/chex/b"]),
     ],
 )
