@@ -94,8 +94,10 @@ def test_results_are_those_of_a_local_replay_and_say_where_they_are_from(
     there = {v["label"]: [cell["status"] for cell in v["cells"]] for v in told["versions"]}
     assert there == statuses(local)
     hosts = {cell["host"].rpartition("/")[2] for v in told["versions"] for cell in v["cells"]}
+    # Whether the second has anything to do depends on how fast the first one is.
+    assert hosts
     assert hosts <= {"alpha", "beta"}
-    assert [host["name"].rpartition("/")[2] for host in told["hosts"]] == ["alpha", "beta"]
+    assert {host["name"].rpartition("/")[2] for host in told["hosts"]} == hosts
     assert sum(host["computed_cells"] for host in told["hosts"]) == told["computed_cells"]
     assert told["workers"] == 2
     assert all(not worker.engines() for worker in cluster.workers)

@@ -340,7 +340,7 @@ def _is_risky(obj: object) -> bool:
     kind = type(obj)
     if issubclass(kind, type):
         return not is_importable(obj)
-    if isinstance(obj, logging.Logger):
+    if issubclass(kind, logging.Logger):
         return True  # there is one of a name: to load it gives that one handlers that are copies
     return any(
         "__del__" in vars(base) or "__setstate__" in vars(base)

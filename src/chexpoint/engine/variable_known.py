@@ -199,7 +199,7 @@ class Known:
         """
         if not is_mutable(value):
             return ""
-        if isinstance(value, decimal.Context) and value is decimal.getcontext():
+        if type(value) is decimal.Context and value is decimal.getcontext():
             return "decimal"
         for name in self.imports:
             module = sys.modules.get(name)

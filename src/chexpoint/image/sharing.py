@@ -78,12 +78,12 @@ def is_mutable(obj: Any) -> bool:
     kind = type(obj)
     if kind in CONTAINERS:
         return True
-    if isinstance(obj, type | types.FunctionType) or kind.__name__ in COMPILED:
+    if issubclass(kind, type | types.FunctionType) or kind.__name__ in COMPILED:
         return not is_importable(obj)
-    if isinstance(obj, IMMUTABLE):
+    if issubclass(kind, IMMUTABLE):
         # Instances of subclasses may have attributes.
         return bool(getattr(obj, "__dict__", None))
-    if isinstance(obj, enum.Enum):
+    if issubclass(kind, enum.Enum):
         return False
     return not any(f"{base.__module__}.{base.__name__}" in IMMUTABLE_NAMES for base in kind.__mro__)
 

@@ -31,10 +31,11 @@ def test_arrays_that_overlap_are_in_one_group_and_written_once() -> None:
     )
     image = book.image()
     assert groups(image) == [("np",), ("a", "b", "c"), ("d",)]
-    assert {key: part.nbytes for key, part in image.arrays.items()} | {":process/0": 0} == {
+    sizes = {key: part.nbytes for key, part in image.arrays.items()}
+    # The process and modules of one's own, such as other tests, have arrays, too.
+    assert {key: size for key, size in sizes.items() if not key.startswith(":")} == {
         "a/0": 80000,
         "d/0": 80000,
-        ":process/0": 0,
     }
     new = load(image)
     new["a"][100] = -1
