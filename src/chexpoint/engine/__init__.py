@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from chexpoint.engine.front import Front, FrontEvent, InputReply, InterruptAsked
     from chexpoint.engine.guest import Guest
     from chexpoint.engine.header import header_of, strip_header
-    from chexpoint.engine.headless import Engine
+    from chexpoint.engine.headless import Engine, ImagesWritten
     from chexpoint.engine.journal import Journal, Result, Told
     from chexpoint.engine.memory import (
         MemoryLimits,
@@ -87,7 +87,7 @@ _HOME = {
     "front": ("Front", "FrontEvent", "InputReply", "InterruptAsked"),
     "guest": ("Guest",),
     "header": ("header_of", "strip_header"),
-    "headless": ("Engine",),
+    "headless": ("Engine", "ImagesWritten"),
     "journal": ("Journal", "Result", "Told"),
     "memory": ("MemoryLimits", "available_bytes", "cgroup_folders", "memory_limits"),
     "message": ("Codec", "Message", "execute_request"),
@@ -137,6 +137,7 @@ __all__ = [
     "Front",
     "FrontEvent",
     "Guest",
+    "ImagesWritten",
     "InputReply",
     "InterruptAsked",
     "Item",

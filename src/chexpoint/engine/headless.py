@@ -104,6 +104,8 @@ class Engine:
         self._is_guest = guest is not None
         self._codec = Codec(HEADLESS_KEY)
         self._tokens = itertools.count(1)
+        self._later: dict[int, Callable[[ImagesWritten], None]] = {}
+        """Who is told what, by the tokens of questions that nobody waits for."""
         mine, theirs = Link.pair()
         argv = [sys.executable, str(program or _RUN_ENGINE), str(theirs.fileno()), auto]
         argv += [str(budget_bytes or 0)]
@@ -217,9 +219,15 @@ class Engine:
 
     def images(self) -> ImagesWritten:
         """Return the images that were written."""
-        told = self._ask("images")
-        images = tuple(KnownImage(**{**i, "keep": tuple(i["keep"])}) for i in told["images"])
-        return ImagesWritten(images, told["is_writing"], told["why_not"])
+        return _images_written(self._ask("images"))
+
+    def when_written(self, tell: Callable[[ImagesWritten], None]) -> None:
+        """Have somebody told when no image is being written, whatever runs then.
+
+        It is told by the thread that uses this engine, while that waits for the engine.
+        """
+        token = self._send_ask("images", wait=True)
+        self._later[token] = tell
 
     def load(self, image: str, path: Sequence[CellLineage]) -> None:
         """Go to the state of an image; to be called in the fresh interpreter.
@@ -339,6 +347,18 @@ class Engine:
             raise EngineClosed("the engine has ended") from error
 
     def _receive(self, deadline: float | None) -> Packet:
+        while True:
+            packet = self._next_packet(deadline)
+            if self._later and packet.channel == Channel.ENGINE:
+                event = packet.command()
+                tell = self._later.pop(event.get("token"), None)
+                if tell is not None:
+                    if "error" not in event:
+                        tell(_images_written(event["result"]))
+                    continue
+            return packet
+
+    def _next_packet(self, deadline: float | None) -> Packet:
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         if not select.select([self._link], [], [], timeout)[0]:
             raise EngineTimeout("the engine did not answer in time")
@@ -359,9 +379,13 @@ class Engine:
                 if event["event"] == name and match.items() <= event.items():
                     return event
 
-    def _ask(self, op: str, **args: Any) -> Any:
+    def _send_ask(self, op: str, **args: Any) -> int:
         token = next(self._tokens)
         self._send_command(do="ask", token=token, op=op, args=args)
+        return token
+
+    def _ask(self, op: str, **args: Any) -> Any:
+        token = self._send_ask(op, **args)
         answer = self._wait_event("answer", timeout_s=None, token=token)
         if "error" in answer:
             raise _error_from_json(answer["error"])
@@ -402,6 +426,11 @@ class _Reply:
             seconds=seconds,
             error=error,
         )
+
+
+def _images_written(told: dict[str, Any]) -> ImagesWritten:
+    images = tuple(KnownImage(**{**each, "keep": tuple(each["keep"])}) for each in told["images"])
+    return ImagesWritten(images, told["is_writing"], told["why_not"])
 
 
 def _error_from_json(data: dict[str, Any]) -> Exception:

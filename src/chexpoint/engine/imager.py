@@ -28,6 +28,7 @@ from chexpoint.model import (
     ImageInfo,
     ImageName,
     KnownImage,
+    to_json,
 )
 
 if TYPE_CHECKING:
@@ -111,6 +112,17 @@ class Imager(Keeper):
         else:
             self._do(ev.Answer(ask, self.persist))
 
+    def _tell_images(self, ask: Ask) -> None:
+        if ask.args.get("wait") and self._is_writing:
+            self._waiting.append(ask)
+            return
+        found = {
+            "images": [to_json(each.known()) for each in self.images],
+            "is_writing": self._is_writing,
+            "why_not": self.unkept,
+        }
+        self._do(ev.Answer(ask, found))
+
     @property
     def _is_writing(self) -> bool:
         if self._making is not None or self._wanted:
@@ -187,10 +199,19 @@ class Imager(Keeper):
                 self._wanted.popleft()
                 self._make_image(wanted)
         if not self._is_writing:
-            waiting, self._waiting = self._waiting, []
-            for ask in waiting:
-                # What was written has yet to be recorded.
-                self._do(ev.Drain(ask) if ask.op == "drain" else ev.Answer(ask, self.persist))
+            self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        """All images are written: answer those who wanted to know."""
+        waiting, self._waiting = self._waiting, []
+        for ask in waiting:
+            match ask.op:
+                case "drain":  # what was written has yet to be recorded
+                    self._do(ev.Drain(ask))
+                case "images":
+                    self._tell_images(ask)
+                case _:
+                    self._do(ev.Answer(ask, self.persist))
 
     def _make_image(self, wanted: _Wanted) -> None:
         self._images_made += 1

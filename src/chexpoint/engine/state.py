@@ -43,7 +43,6 @@ from chexpoint.model import (
     Mechanism,
     Seconds,
     Status,
-    to_json,
 )
 
 if TYPE_CHECKING:
@@ -318,12 +317,7 @@ class EngineState(Follower):
                 case "store":
                     self._do(ev.UseStore(ask.args["store"]), ev.Answer(ask))
                 case "images":
-                    found = {
-                        "images": [to_json(each.known()) for each in self.images],
-                        "is_writing": self._is_writing,
-                        "why_not": self.unkept,
-                    }
-                    self._do(ev.Answer(ask, found))
+                    self._tell_images(ask)
                 case "budget":
                     self.budget_bytes = ask.args["bytes"]
                     self._do(ev.Answer(ask, self.budget_bytes), ev.Measure(urgent=True))

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from chexpoint.engine import ImagesWritten
 from chexpoint.errors import ChexError
 from chexpoint.model import ROOT, CellLineage, ImageName, NodeId, Seconds
 from chexpoint.replay.cluster_cargo import depot_at
@@ -139,6 +140,8 @@ class HostLane(Lane):
         if is_sent and node in self._checkpoints and place is not None:
             self._sent.add(node)
             self._awaited[place] = _Sent(node, self._running().lineage())
+            # Not only after the next cell: that may take long, and others may want it meanwhile.
+            self._running().when_written(self._take_written)
 
     def _step(self, *args: Any) -> None:
         super()._step(*args)
@@ -147,11 +150,10 @@ class HostLane(Lane):
     def send_images(self) -> bool:
         """Have images that are written brought to the store; return whether some are not there."""
         if self._awaited:
-            self._take_written()
+            self._take_written(self._running().images())
         return bool(self._awaited or self._outbox.unfinished_tasks)
 
-    def _take_written(self) -> None:
-        told = self._running().images()
+    def _take_written(self, told: ImagesWritten) -> None:
         for image in told.images:
             sent = self._awaited.pop(image.node, None)
             if sent is None:
