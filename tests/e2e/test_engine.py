@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.engine import Engine
+from chexpoint.engine import Engine, ImagesWritten
 from chexpoint.errors import (
     EngineClosed,
     EngineTimeout,
@@ -323,3 +323,23 @@ def test_a_state_that_cannot_be_repaired_is_not_restored(engine: Engine) -> None
     with pytest.raises(RestoreFailed, match="what it was before"):
         engine.restore("a")
     assert engine.run("print(x)").text == "2\n"
+
+
+def test_who_waits_for_an_image_is_told_while_the_next_cell_runs(tmp_path: Path) -> None:
+    flag = tmp_path / "written"
+    told: list[int] = []
+
+    def tell(written: ImagesWritten) -> None:
+        told.append(len(written.images))
+        flag.touch()
+
+    with Engine(cwd=tmp_path) as engine:
+        engine.use_store(str(tmp_path / "store"))
+        engine.run("import os, time\nx = 1")
+        engine.checkpoint(image=True)
+        engine.when_written(tell)
+        waiting = f"while not os.path.exists({str(flag)!r}): time.sleep(0.01)"
+        result = engine.run(waiting, timeout_s=60)
+        assert result.status == "ok"
+        assert told == [1]
+        assert engine.run("print(x)").text == "1\n"
