@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ast import literal_eval
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,22 +23,57 @@ NOTEBOOKS = sorted(NOTEBOOK_FOLDER.glob("*.ipynb"))
 pytestmark = pytest.mark.slow
 
 
+# What a terminal obeys instead of showing it.
+CONTROL = re.compile(r"[^\n\t\x20-\x7e\x80-\U0010ffff]|[\x80-\x9f]")
+REPLAYED = (
+    "%chex_record base",
+    "data = list(range(100))",
+    "print(sum(data))",
+    "%chex_record deep",
+    "data = list(range(100))",
+    "print(max(data))",
+    "%chex_replay --all-versions",
+    "%chex_package study.chex",
+)
+
+
+class Listening(NotebookClient):
+    """Executes a notebook, and keeps the text of everything that was ever shown."""
+
+    texts: dict[str, list[str]]
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        content = msg["content"]
+        shown = content.get("text", "") or content.get("data", {}).get("text/plain", "")
+        if shown:
+            self.texts.setdefault(cell.id, []).append(shown)
+        return super().process_message(msg, cell, cell_index)
+
+
 class Executed:
-    """The bundled notebooks as the CHEX kernel leaves them, each executed once."""
+    """Notebooks as the CHEX kernel leaves them, each executed once."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._done: dict[str, NotebookNode] = {}
+        self.texts: dict[str, dict[str, list[str]]] = {}
+        """For each notebook and cell, what was shown one after the other: also bars."""
 
     def notebook(self, name: str) -> NotebookNode:
+        """Return a bundled notebook."""
         if name not in self._done:
-            folder = self._home / name
-            folder.mkdir()
-            notebook = nbformat.read(NOTEBOOK_FOLDER / f"{name}.ipynb", as_version=4)
-            resources = {"metadata": {"path": str(folder)}}
-            client = NotebookClient(notebook, timeout=120, resources=resources)
-            self._done[name] = client.execute()
+            source = nbformat.read(NOTEBOOK_FOLDER / f"{name}.ipynb", as_version=4)
+            self.execute(name, source)
         return self._done[name]
+
+    def execute(self, name: str, notebook: NotebookNode) -> None:
+        """Execute a notebook in a folder of its own."""
+        folder = self._home / name
+        folder.mkdir()
+        resources = {"metadata": {"path": str(folder)}}
+        client = Listening(notebook, timeout=120, resources=resources)
+        client.texts = self.texts[name] = {}
+        self._done[name] = client.execute()
 
     def shown(self, name: str) -> dict[str, str]:
         """Return the text that each cell shows."""
@@ -82,6 +118,42 @@ def test_notebook_is_stored_for_chex_and_without_outputs(path: Path) -> None:
         if cell.cell_type == "code":
             assert cell.outputs == []
             assert cell.execution_count is None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_all_that_was_ever_shown_is_plain_text(path: Path, executed: Executed) -> None:
+    executed.notebook(path.stem)
+    shown = [text for texts in executed.texts[path.stem].values() for text in texts]
+    assert shown
+    assert [text for text in shown if CONTROL.search(text)] == []
+
+
+def test_bars_are_lines_of_text(executed: Executed) -> None:
+    """Here nothing draws a bar: what it says is read in a log, or in the notebook that is left."""
+    notebook = nbformat.v4.new_notebook(
+        metadata={"kernelspec": {"name": "chex", "display_name": "CHEX"}},
+        cells=[
+            nbformat.v4.new_code_cell(source, id=f"cell-{number}")
+            for number, source in enumerate(REPLAYED)
+        ],
+    )
+    executed.execute("replayed", notebook)
+    replayed, packed = (executed.texts["replayed"][f"cell-{number}"] for number in (6, 7))
+    assert not any(CONTROL.search(text) for text in (*replayed, *packed))
+    *bar, end = replayed
+    assert bar[0] == "CHEX: replaying: starting"
+    assert all(text.startswith("CHEX: replaying: ") for text in bar)
+    assert "2 of 2 versions" in bar[-1]
+    assert "2 of 2 versions reproduced: 2 same" in end
+    assert packed[0] == "CHEX: packing: starting"
+    assert "study.chex: " in packed[-1]
+    # What is left in the notebook is the end of it, once.
+    assert [text_of(cell) for cell in notebook.cells[6:]] == [end, packed[-1]]
+    executed.notebook("05_hindsight")
+    *bar, end = executed.texts["05_hindsight"]["inner"]
+    assert bar[0] == "CHEX: replaying: starting"
+    assert "iterations" in bar[1]
+    assert "180 values" in end
 
 
 def test_first_steps_goes_back_twice(executed: Executed) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chexpoint.cli.bars import shown_bar
 from chexpoint.cli.replay_progress import one_line
 from chexpoint.cli.replay_source import LOGS, Source, chosen
 from chexpoint.errors import ChexError, InvalidValue
@@ -48,10 +49,13 @@ def opened_package(args: argparse.Namespace, scratch: Path) -> Iterator[Source]:
 
     name, *versions = args.words
     limit = None if args.limit is None else parse_size(args.limit)
-    with open_package(Path(name), limit_bytes=limit) as package:
+    with shown_bar("checking", in_bytes=True) as watch:
+        package = open_package(Path(name), limit_bytes=limit, watch=watch)
+    with package:
         recording = chosen(package.recording, versions)
         _agree(name, recording, package, args, scratch)
-        package.extract_files(scratch / "files")
+        with shown_bar("unpacking", in_bytes=True) as watch:
+            package.extract_files(scratch / "files", watch=watch)
         yield Source(
             recording=recording,
             files=package,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chexpoint.cli.bars import shown_bar
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.package import counted
 from chexpoint.cli.picture_files import print_text
@@ -49,8 +50,10 @@ class UnpackCommand:
         folder = Path(args.folder)
         if folder.exists() and not folder.is_dir():
             raise InvalidValue(f"{args.folder} is a file: name a new folder")
-        with open_package(Path(args.package), limit_bytes=limit) as package:
-            found = unpack(package, folder)
+        with shown_bar("checking", in_bytes=True) as watch:
+            package = open_package(Path(args.package), limit_bytes=limit, watch=watch)
+        with package, shown_bar("unpacking", in_bytes=True) as watch:
+            found = unpack(package, folder, watch=watch)
         if args.json:
             print(json.dumps(_document(args.package, folder, found)))
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +43,9 @@ from chexpoint.package.shapes import parse_json
 from chexpoint.package.summary import PackageSummary
 from chexpoint.package.venv import pins_of
 
+Watch = Callable[[Bytes, Bytes], None]
+"""Called with how many bytes are done, and how many there are."""
+
 _ALWAYS = (MANIFEST, LINEAGE, OUTPUTS, ENVIRONMENT, LOCK, README, CRATE)
 _SMALL_PACKAGE = 256 * 2**20
 _USUAL_RATIO = 100
@@ -54,6 +57,22 @@ _LARGEST_OUTPUT = 256 * 2**20
 def usual_limit(size: Bytes) -> Bytes:
     """Return how much a package of this size may unpack to unless the user allows more."""
     return max(_SMALL_PACKAGE, _USUAL_RATIO * size)
+
+
+def watch_nothing(done: Bytes, total: Bytes) -> None:
+    """Take no notice."""
+
+
+class Tally:
+    """Adds up the bytes that are done, and tells who watches."""
+
+    def __init__(self, total: Bytes, watch: Watch) -> None:
+        self._done, self._total, self._watch = 0, total, watch
+
+    def add(self, chunk: bytes) -> None:
+        """Count a chunk."""
+        self._done += len(chunk)
+        self._watch(self._done, self._total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +145,19 @@ class Package:
         found: Mapping[str, str] = self._documents.manifest["notebooks"]
         return found
 
-    def copy(self, member: str, target: Path, mode: int = 0o600) -> None:
+    def size_of(self, member: str) -> Bytes:
+        """Return how large the contents of a member are."""
+        return self._archive.members[member].size_bytes
+
+    def copy(
+        self, member: str, target: Path, mode: int = 0o600, *, tally: Tally | None = None
+    ) -> None:
         """Write the contents of a member into a new file.
+
+        Parameters
+        ----------
+        tally
+            Counts what is written.
 
         Raises
         ------
@@ -143,15 +173,19 @@ class Package:
             for chunk in self._archive.chunks(self._archive.members[member]):
                 checked.add(chunk)
                 file.write(chunk)
+                if tally is not None:
+                    tally.add(chunk)
             checked.finish()
 
-    def extract_files(self, folder: Path) -> None:
+    def extract_files(self, folder: Path, *, watch: Watch = watch_nothing) -> None:
         """Write the contents of all files into a folder, each named by its digest.
 
         Parameters
         ----------
         folder
             Is made, for this user alone; if it is there, it must be empty.
+        watch
+            Told how far it is.
 
         Raises
         ------
@@ -164,11 +198,13 @@ class Package:
             folder.mkdir(mode=0o700)
         if any(folder.iterdir()):
             raise InvalidValue(f"{folder} is not empty")
-        for digest in sorted(self.digests):
+        members = [file_member(digest) for digest in sorted(self.digests)]
+        tally = Tally(sum(map(self.size_of, members)), watch)
+        for digest, member in zip(sorted(self.digests), members, strict=True):
             target = folder / digest[:2] / digest
             with contextlib.suppress(FileExistsError):
                 target.parent.mkdir(mode=0o700)
-            self.copy(file_member(digest), target)
+            self.copy(member, target, tally=tally)
         self._folder = folder
 
     def find(self, name: str, digest: Digest) -> Path | None:
@@ -184,13 +220,17 @@ class Package:
         return self._folder / digest[:2] / digest
 
 
-def open_package(path: Path, *, limit_bytes: Bytes | None = None) -> Package:
+def open_package(
+    path: Path, *, limit_bytes: Bytes | None = None, watch: Watch = watch_nothing
+) -> Package:
     """Open a package and check all of it; nothing is written.
 
     Parameters
     ----------
     limit_bytes
         How much it may unpack to; by default, a hundred times its own size, and always 256 MB.
+    watch
+        Told how much of it is checked.
 
     Raises
     ------
@@ -202,7 +242,7 @@ def open_package(path: Path, *, limit_bytes: Bytes | None = None) -> Package:
             # Without a buffer, nothing is read from it that was not looked at just now.
             file = stack.enter_context(open(path, "rb", buffering=0))
             archive = Archive(file)
-            package = Package(archive, file, _checked_documents(archive, limit_bytes))
+            package = Package(archive, file, _checked_documents(archive, limit_bytes, watch))
             stack.pop_all()
             return package
     except PackageError as error:
@@ -260,7 +300,7 @@ def _all_outputs(members: Mapping[str, bytes]) -> Iterator[tuple[NodeId, tuple[O
 # ---------------------------------------------------------------- members and the manifest
 
 
-def _checked_documents(archive: Archive, limit_bytes: Bytes | None) -> Documents:
+def _checked_documents(archive: Archive, limit_bytes: Bytes | None, watch: Watch) -> Documents:
     """Check every member, and return what the documents say."""
     members = archive.members
     if next(iter(members), None) != MANIFEST:
@@ -273,6 +313,7 @@ def _checked_documents(archive: Archive, limit_bytes: Bytes | None) -> Documents
     _check_names(members, listed)
     _check_kinds(manifest)
     documents = {MANIFEST: first}
+    tally = Tally(sum(each.size_bytes for each in members.values()) - len(first), watch)
     for name, member in members.items():
         if name == MANIFEST:
             continue
@@ -285,6 +326,7 @@ def _checked_documents(archive: Archive, limit_bytes: Bytes | None) -> Documents
         _refuse_large(member, is_document=is_kept)
         for chunk in archive.chunks(member):
             checked.add(chunk)
+            tally.add(chunk)
             if kept is not None:
                 kept.append(chunk)
         checked.finish()

@@ -11,7 +11,7 @@ from chexpoint.errors import InvalidValue
 from chexpoint.model import Digest, Recording
 from chexpoint.package.documents import LOCK
 from chexpoint.package.names import PROJECT, file_member, is_digest, plain
-from chexpoint.package.opening import Package
+from chexpoint.package.opening import Package, Tally, Watch, watch_nothing
 
 _MODE = 0o666  # less what the user's mask takes away
 # Two versions may have had a file and a folder of the same name, and names have a longest length.
@@ -32,7 +32,7 @@ class Unpacked:
     """What is not as it was, in sentences."""
 
 
-def unpack(package: Package, folder: Path) -> Unpacked:
+def unpack(package: Package, folder: Path, *, watch: Watch = watch_nothing) -> Unpacked:
     """Put input files and notebooks of a package into a folder; nothing is executed.
 
     Where versions have read different contents of the same file, the newest version has its way.
@@ -41,6 +41,8 @@ def unpack(package: Package, folder: Path) -> Unpacked:
     ----------
     folder
         Is made; if it is there, it must be empty.
+    watch
+        Told how many bytes of the input files are written.
 
     Raises
     ------
@@ -56,15 +58,15 @@ def unpack(package: Package, folder: Path) -> Unpacked:
         raise InvalidValue(f"{folder} is not empty: name a new folder")
     notes: list[str] = []
     files = []
-    for name, digest, note in _places(package.recording):
-        if note:
-            notes.append(note)
-        if digest not in package.digests:
-            continue
+    places = list(_places(package.recording))
+    notes += [note for _, _, note in places if note]
+    found = [(name, digest) for name, digest, _ in places if digest in package.digests]
+    tally = Tally(sum(package.size_of(file_member(digest)) for _, digest in found), watch)
+    for name, digest in found:
         target = folder / name.removeprefix(PROJECT)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            package.copy(file_member(digest), target, _MODE)
+            package.copy(file_member(digest), target, _MODE, tally=tally)
         except OSError as error:
             if error.errno not in _NOT_HERE:
                 raise

@@ -36,14 +36,12 @@ from chexpoint.package.documents import (
 )
 from chexpoint.package.names import PROJECT, file_member, is_digest, notebook_members, plain
 from chexpoint.package.needs import Needs, lock_text, needs_of
-from chexpoint.package.opening import check_documents, usual_limit
+from chexpoint.package.opening import Tally, Watch, check_documents, usual_limit, watch_nothing
 from chexpoint.package.readme import readme_text
 from chexpoint.package.summary import PackageSummary
 
 Files = Callable[[str, Digest], Path | None]
 Notebooks = Callable[[Version], Mapping[str, Any]]
-Watch = Callable[[Bytes, Bytes], None]
-"""Called with how many bytes of files are packed, and how many there are."""
 
 UNFINISHED = ".unfinished-"
 """What the name of a package begins with that is being written."""
@@ -73,7 +71,7 @@ def write_package(
     recording: Recording,
     files: Files,
     notebooks: Notebooks | None = None,
-    watch: Watch = lambda _done, _all: None,
+    watch: Watch = watch_nothing,
     *,
     needs: Needs | None = None,
 ) -> PackageSummary:
@@ -284,7 +282,7 @@ def _examined(path: Path, digest: Digest, names: tuple[str, ...]) -> _InputFile 
 def _pack_files(
     archive: zipfile.ZipFile, inputs: Mapping[Digest, _InputFile], watch: Watch
 ) -> None:
-    done, total = 0, sum(each.size_bytes for each in inputs.values())
+    tally = Tally(sum(each.size_bytes for each in inputs.values()), watch)
     for digest, each in inputs.items():
         sha256 = hashlib.sha256()
         with (
@@ -294,8 +292,7 @@ def _pack_files(
             for chunk in _chunks(file):
                 sha256.update(chunk)
                 target.write(chunk)
-                done += len(chunk)
-                watch(done, total)
+                tally.add(chunk)
         if sha256.hexdigest() != each.sha256:
             raise PackageError(f"{each.names[0]} changed while it was being packed: try again")
 

@@ -113,3 +113,20 @@ def test_files_are_readable_by_whoever_the_user_lets(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "out" / "data.csv").stat().st_mode & 0o777 == 0o640
+
+
+def test_who_waits_is_told_how_far_it_is(tmp_path: Path) -> None:
+    told: dict[str, list[tuple[int, int]]] = {"checked": [], "extracted": [], "unpacked": []}
+    path = packed(tmp_path, full_recording())
+    with open_package(path, watch=lambda *far: told["checked"].append(far)) as package:
+        package.extract_files(tmp_path / "files", watch=lambda *far: told["extracted"].append(far))
+        unpack(package, tmp_path / "out", watch=lambda *far: told["unpacked"].append(far))
+        unpacked_bytes = package.summary.unpacked_bytes
+    for far in told.values():
+        done = [each for each, _ in far]
+        assert done == sorted(done)
+        (total,) = {each for _, each in far}
+        assert done[-1] == total
+    # All but the manifest, which says what to check.
+    assert len(DATA) < told["checked"][-1][1] < unpacked_bytes
+    assert told["extracted"][-1][1] == told["unpacked"][-1][1] == len(DATA + HELPER + EXTRA)
