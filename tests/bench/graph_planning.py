@@ -10,22 +10,23 @@ by each algorithm, and forgotten.  Costs are those of `cost_of`, which knows no 
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import math
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
-from typing import Any
 
 from chexpoint.graph.checking import cost_of
 from chexpoint.graph.planning import ReuseAlgorithm, plan_reuse
 from chexpoint.graph.problem import NEVER, ArtifactCost, CellCost, ReusePlan, ReuseProblem
 
-Row = dict[str, Any]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.bench.sections import Row, run_sections
+
 Generator = Callable[[Random], ReuseProblem]
 
 ALGORITHMS: tuple[ReuseAlgorithm, ...] = ("cut", "linear", "helix")
@@ -284,21 +285,5 @@ SECTIONS: dict[str, Callable[[bool], Row]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer workloads")
-    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between")
-    args = parser.parse_args()
-    found: Row = {}
-    for name in args.only.split(","):
-        started = time.perf_counter()
-        found[name] = SECTIONS[name](args.quick)
-        found[name]["section_s"] = round(time.perf_counter() - started, 1)
-    missed = [n for n, section in found.items() if section.get("is_met", True) is not True]
-    found["missed"] = missed
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    return int(bool(missed))
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_sections(SECTIONS, about=__doc__, quick_help="fewer workloads"))

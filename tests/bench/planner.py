@@ -11,7 +11,6 @@ reach on the trees released with the paper (tests/data/trees).
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
 import resource
@@ -39,7 +38,9 @@ from chexpoint.plan.frontier import FrontierPlanner
 from chexpoint.plan.problem import Problem
 from chexpoint.plan.services import Services
 
-Row = dict[str, Any]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.bench.sections import Row, run_sections
 
 TREES = Path(__file__).parent.parent / "data" / "trees"
 PUBLISHED = ("lfu", "prp-v1", "prp-v2", "pc")
@@ -395,21 +396,5 @@ SECTIONS: dict[str, Callable[[bool], Row]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer and smaller trees")
-    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas between")
-    args = parser.parse_args()
-    found: Row = {}
-    for name in args.only.split(","):
-        started = time.perf_counter()
-        found[name] = SECTIONS[name](args.quick)
-        found[name]["section_s"] = round(time.perf_counter() - started, 1)
-    missed = [n for n, section in found.items() if section.get("is_met", True) is not True]
-    found["missed"] = missed
-    sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    return int(bool(missed))
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run_sections(SECTIONS, about=__doc__, quick_help="fewer and smaller trees"))
