@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.asks import Ask, CellText, Request
 from chexpoint.model import to_json
 from tests.support.engine_world import MAGICS, World, sources
 
@@ -30,11 +31,11 @@ class Script:
         match word:
             case "run":
                 self.requests += 1
-                request = ev.Request(self.requests, "execute", (), cell=cell_of(ref))
+                request = Request(self.requests, "execute", (), cell=cell_of(ref))
                 world.handle(ev.Submitted(request))
             case "complete":
                 self.requests += 1
-                world.handle(ev.Submitted(ev.Request(self.requests, "state", ())))
+                world.handle(ev.Submitted(Request(self.requests, "state", ())))
             case "record":
                 self.ask("record", do="begin", name="v", here=ref == "here")
             case "go":
@@ -69,7 +70,7 @@ class Script:
 
     def ask(self, op: str, **args: object) -> None:
         self.asks += 1
-        self.world.handle(ev.Asked(ev.Ask(self.asks, op, args)))  # type: ignore[arg-type]
+        self.world.handle(ev.Asked(Ask(self.asks, op, args)))  # type: ignore[arg-type]
 
     def check_all_answered(self) -> None:
         world = self.world
@@ -77,10 +78,10 @@ class Script:
         assert set(world.answered) == set(range(1, self.asks + 1)), "an ask was lost"
 
 
-def cell_of(source: str) -> ev.CellText | None:
+def cell_of(source: str) -> CellText | None:
     is_magic = source in MAGICS
     needs_state = source == "%checkpoint" or not is_magic
-    cell = ev.CellText(source, needs_state=needs_state, is_reusable=not is_magic)
+    cell = CellText(source, needs_state=needs_state, is_reusable=not is_magic)
     return cell if source else None
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.situation import Idle
 from chexpoint.engine.state import EngineState
 from chexpoint.lineage import Step
@@ -45,7 +47,7 @@ MAGICS: dict[str, tuple[str, dict[str, object]]] = {
 @dataclass
 class Worker:
     pid: int
-    commands: deque[ev.Instruction] = field(default_factory=deque)
+    commands: deque[do.Instruction] = field(default_factory=deque)
     sent: deque[ev.Event] = field(default_factory=deque)
     alive: bool = True
     cells: tuple[str, ...] = ()
@@ -112,43 +114,43 @@ class World:
         assert not self.stopped, "nothing may happen after Stop"
         self.apply(self.state.handle(event))
 
-    def apply(self, instructions: list[ev.Instruction]) -> None:
+    def apply(self, instructions: list[do.Instruction]) -> None:
         for instruction in instructions:
             self.obey(instruction)
 
     def obey(  # noqa: C901, PLR0912, PLR0915 - a flat table
-        self, instruction: ev.Instruction
+        self, instruction: do.Instruction
     ) -> None:
         match instruction:
-            case ev.StartWorker():
+            case do.StartWorker():
                 assert self.worker is None, "two workers"
                 self.worker = Worker(next(self.pids))
                 self.worker.sent.append(ev.WorkerReady(self.worker.pid))
-            case ev.MakeImage(name, checkpoint) if checkpoint is not None:
+            case do.MakeImage(name, checkpoint) if checkpoint is not None:
                 frozen = self.frozen.get(checkpoint)
                 assert name not in self.images, "image name used twice"
                 if frozen is not None and frozen.alive:
                     self.images[name] = Worker(0, cells=frozen.cells, live=frozen.live)
                 self.writing.append(name)
-            case ev.GiveUpImage(name):
+            case do.GiveUpImage(name):
                 self.writing.remove(name)
             case (
-                ev.Dispatch()
-                | ev.Fork()
-                | ev.Call()
-                | ev.MakeImage()
-                | ev.LoadImage()
-                | ev.AskWorkerToExit()
+                do.Dispatch()
+                | do.Fork()
+                | do.Call()
+                | do.MakeImage()
+                | do.LoadImage()
+                | do.AskWorkerToExit()
             ):
                 assert self.worker is not None, f"{instruction} without a worker"
-                if isinstance(instruction, ev.Fork):
+                if isinstance(instruction, do.Fork):
                     assert instruction.checkpoint not in self.ids, "checkpoint id used twice"
                     self.ids.add(instruction.checkpoint)
-                if isinstance(instruction, ev.Dispatch) and instruction.step is not None:
+                if isinstance(instruction, do.Dispatch) and instruction.step is not None:
                     believed = sources(instruction.step.parent)
                     assert self.worker.cells == believed, "the worker is in another state"
                 self.worker.commands.append(instruction)
-            case ev.Thaw(checkpoint, keep):
+            case do.Thaw(checkpoint, keep):
                 assert self.thawing is None, "two thaws at once"
                 self.thawing = checkpoint
                 frozen = self.frozen.get(checkpoint)
@@ -156,40 +158,40 @@ class World:
                     self.thawed.append(ev.ThawFailed(checkpoint))
                 else:
                     frozen.thaws.append(keep)
-            case ev.Adopt():
+            case do.Adopt():
                 assert self.pending_worker is not None
                 self.worker, self.pending_worker = self.pending_worker, None
                 self.thawing = None
-            case ev.KillWorker():
+            case do.KillWorker():
                 self.worker = None
-            case ev.Drop(checkpoint):
+            case do.Drop(checkpoint):
                 self.frozen.pop(checkpoint, None)
                 if self.thawing == checkpoint:
                     self.thawing = self.pending_worker = None
                     self.thawed.clear()
-            case ev.Abort(request) | ev.Fail(request):
+            case do.Abort(request) | do.Fail(request):
                 self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
-            case ev.Answer(ask) if not ask.from_cell:
+            case do.Answer(ask) if not ask.from_cell:
                 self.answered[ask.token] = self.answered.get(ask.token, 0) + 1
-            case ev.Hold():
+            case do.Hold():
                 assert not self.holding
                 self.holding = True
-            case ev.Release():
+            case do.Release():
                 assert self.holding, "nothing to release"
                 self.holding = False
-            case ev.SetTimer(name):
+            case do.SetTimer(name):
                 self.timers.add(name)
-            case ev.ClearTimer(name):
+            case do.ClearTimer(name):
                 self.timers.discard(name)
-            case ev.Stop():
+            case do.Stop():
                 self.stopped = True
-            case ev.Look(request, cell, place):
+            case do.Look(request, cell, place):
                 self.looks.append((request.seq, cell.source, place))
-            case ev.Recall(request, step):
+            case do.Recall(request, step):
                 self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
                 self.recalled.append(step.source)
                 assert node_of(sources(step)) == step.node, "another state is recalled"
-            case ev.CheckFiles():
+            case do.CheckFiles():
                 self.checks += 1
             case _:
                 pass
@@ -283,14 +285,14 @@ class World:
                 self.timers.discard(who)
                 self.handle(ev.TimedOut(who))  # type: ignore[arg-type]
 
-    def _run(self, worker: Worker, request: ev.Request, step: Step | None) -> None:
+    def _run(self, worker: Worker, request: Request, step: Step | None) -> None:
         """Run one request."""
         if request.kind != "again":
             self.ended[request.seq] = self.ended.get(request.seq, 0) + 1
         is_cell = step is not None and request.cell is not None
         if request.cell is not None and request.cell.source in MAGICS:
             is_cell = False
-            ask = ev.Ask(-1, *MAGICS[request.cell.source], from_cell=True)  # type: ignore[arg-type]
+            ask = Ask(-1, *MAGICS[request.cell.source], from_cell=True)  # type: ignore[arg-type]
             worker.sent.append(ev.Asked(ask))
         done = ev.RequestDone(request.seq, 0.001, outcome="ok" if is_cell else None)
         if step is not None and is_cell:
@@ -305,9 +307,9 @@ class World:
 
     def _work(self, worker: Worker) -> None:
         match worker.commands.popleft():
-            case ev.Dispatch(request, step):
+            case do.Dispatch(request, step):
                 self._run(worker, request, step)
-            case ev.Fork(checkpoint):
+            case do.Fork(checkpoint):
                 if self.refuse_next:
                     self.refuse_next = False
                     reasons = (Hazard(kind="native-threads", what="a test"),)
@@ -317,14 +319,14 @@ class World:
                     frozen.sent.append(ev.Froze(checkpoint, next(self.pids)))
                     self.frozen[checkpoint] = frozen
                     worker.sent.append(ev.Forked(checkpoint, 0.001))
-            case ev.MakeImage(name):
+            case do.MakeImage(name):
                 self.images[name] = Worker(0, cells=worker.cells, live=worker.live)
                 worker.sent.append(worker.image(name))
-            case ev.LoadImage(name, keep):
+            case do.LoadImage(name, keep):
                 self._load(worker, name, keep)
-            case ev.Call():
+            case do.Call():
                 worker.sent.append(ev.CallReturned({}))
-            case ev.AskWorkerToExit():
+            case do.AskWorkerToExit():
                 worker.alive = False
 
     def _load(self, worker: Worker, name: ImageName, keep: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
 from chexpoint.engine.pipe_front import PipeFront
 from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
@@ -26,7 +26,7 @@ class FaultySupervisor(Supervisor):
 
     count = 0
 
-    def _do(self, instructions: Iterable[ev.Instruction]) -> None:
+    def _do(self, instructions: Iterable[do.Instruction]) -> None:
         who, _, at = os.environ["CHEX_FAULT"].partition(":")
         for instruction in instructions:
             self.count += 1

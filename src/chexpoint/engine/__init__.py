@@ -15,20 +15,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from chexpoint.engine.asks import Ask, CellText, Request
     from chexpoint.engine.cell_files import cell_folder, use_cell_folder
     from chexpoint.engine.cells import body_of, cell_of, version_begun, version_named
     from chexpoint.engine.events import (
-        Ask,
         Asked,
         Bound,
-        CellText,
         Chosen,
         Drained,
         Event,
         FilesChecked,
         Found,
         Looked,
-        Request,
         ShutdownAsked,
         Submitted,
     )
@@ -67,20 +65,18 @@ _HOME = {
         "load_contents",
         "load_from_image",
     ),
+    "asks": ("Ask", "CellText", "Request"),
     "cell_files": ("cell_folder", "use_cell_folder"),
     "cells": ("body_of", "cell_of", "version_begun", "version_named"),
     "events": (
-        "Ask",
         "Asked",
         "Bound",
-        "CellText",
         "Chosen",
         "Drained",
         "Event",
         "FilesChecked",
         "Found",
         "Looked",
-        "Request",
         "ShutdownAsked",
         "Submitted",
     ),

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.effects import Note, signature, signature_of
 from chexpoint.lineage import Audited, Auditor, Cell, Step, default_cache_folder
 from chexpoint.model import variables_from_json
@@ -30,8 +31,8 @@ class Auditing:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._auditor = Auditor(os.getcwd(), wake=wake, cache_folder=default_cache_folder())
         self._steps: dict[int, Step] = {}
-        self._requests: dict[Step, ev.Request | None] = {}
-        self._asks: list[ev.TellLineage] = []
+        self._requests: dict[Step, Request | None] = {}
+        self._asks: list[do.TellLineage] = []
 
     def started(self, event: dict[str, Any], fds: Sequence[int], step: Step) -> None:
         """A fresh worker is ready; it has passed the listener of its filter, if it has one."""
@@ -47,7 +48,7 @@ class Auditing:
             import_folders=event["import_folders"],
         )
 
-    def dispatched(self, request: ev.Request, step: Step | None) -> None:
+    def dispatched(self, request: Request, step: Step | None) -> None:
         """A request is about to be sent to the worker."""
         if step is not None:
             self._steps[request.seq] = step
@@ -104,11 +105,11 @@ class Auditing:
             self._requests.pop(step, None)
         self._steps.clear()
 
-    def ask(self, ask: ev.TellLineage) -> None:
+    def ask(self, ask: do.TellLineage) -> None:
         """Note who wants to know the lineage of a state."""
         self._asks.append(ask)
 
-    def answers(self) -> list[ev.Answer]:
+    def answers(self) -> list[do.Answer]:
         """Return the answers that can be given by now."""
         waiting, found = [], []
         for tell in self._asks:
@@ -116,11 +117,11 @@ class Auditing:
             if path is None:
                 waiting.append(tell)
             else:
-                found.append(ev.Answer(tell.ask, path[_start(len(path), tell.ask) :]))
+                found.append(do.Answer(tell.ask, path[_start(len(path), tell.ask) :]))
         self._asks = waiting
         return found
 
-    def concluded(self) -> list[tuple[Audited, ev.Request | None]]:
+    def concluded(self) -> list[tuple[Audited, Request | None]]:
         """Return the cells whose lineage is complete by now, and the requests they came with."""
         return [
             (audited, self._requests.pop(audited.step, None))
@@ -148,7 +149,7 @@ class Auditing:
                 )
 
 
-def _start(cells: int, ask: ev.Ask) -> int:
+def _start(cells: int, ask: Ask) -> int:
     last = ask.args.get("last")
     return 0 if last is None else max(0, cells - last)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chexpoint.engine.header import header_of, strip_header
 
 if TYPE_CHECKING:
-    from chexpoint.engine.events import CellText
+    from chexpoint.engine.asks import CellText
     from chexpoint.engine.message import Message
 
 _BEGIN = re.compile(
@@ -42,7 +42,7 @@ def cell_of(message: Message) -> tuple[CellText | None, bool]:
 
 def cell_text(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> CellText | None:
     """Return the cell of an execute request; None if it is not one of a notebook."""
-    from chexpoint.engine.events import CellText  # not for workers, which start faster without
+    from chexpoint.engine.asks import CellText  # not for workers, which start faster without
 
     silent = bool(content.get("silent"))
     if silent or not content.get("store_history", True):

@@ -1,23 +1,20 @@
 """What `EngineState` is made of, first part: the queue, and how what is asked for ends.
 
-The parts build on each other: `Errands`, `Keeper` (checkpoints), `Follower`
-(places), `EngineState`.  They share one set of attributes; `EngineState.handle`
-is the only way in.
+The parts build on each other: `Errands`, `Keeper` (checkpoints), `Imager`
+(images), `Follower` (places), `Reviver` (the worker's life), `EngineState`.
+They share one set of attributes; `EngineState.handle` is the only way in.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.holdings import Holdings
 from chexpoint.engine.situation import Situation, Starting
 from chexpoint.engine.timeline import Timeline
 from chexpoint.model import CheckpointId
-
-if TYPE_CHECKING:
-    from chexpoint.engine.events import Ask, Instruction, Request
 
 
 class Errands:
@@ -35,9 +32,9 @@ class Errands:
         self._after_cell: list[Ask] = []
         self._cell_asks = 0
         self._execution_count = 0
-        self._out: list[Instruction] = []
+        self._out: list[do.Instruction] = []
 
-    def _do(self, *instructions: Instruction) -> None:
+    def _do(self, *instructions: do.Instruction) -> None:
         self._out.extend(instructions)
 
     def _enqueue(self, ask: Ask) -> None:
@@ -45,9 +42,9 @@ class Errands:
             self.queue.append(ask)
             return
         if not self._after_cell:
-            self._do(ev.Hold())
+            self._do(do.Hold())
         self._after_cell.append(ask)
-        self._do(ev.Answer(ask, {"accepted": True}))
+        self._do(do.Answer(ask, {"accepted": True}))
 
     def _finish(
         self, ask: Ask | None, result: object = None, error: Exception | None = None, note: str = ""
@@ -56,16 +53,16 @@ class Errands:
         if ask is None or ask.automatic:
             return
         if not ask.from_cell:
-            self._do(ev.Answer(ask, result, error))
+            self._do(do.Answer(ask, result, error))
             return
-        self._do(ev.Note(str(error) if error else note, error=error is not None))
+        self._do(do.Note(str(error) if error else note, error=error is not None))
         if self._cell_asks:  # else its cell was released when the worker died
             self._cell_asks -= 1
             if self._cell_asks == 0:
-                self._do(ev.Release())
+                self._do(do.Release())
 
     def _abort_waiting(self) -> None:
-        waiting = (item for item in self.queue if isinstance(item, ev.Request))
+        waiting = (item for item in self.queue if isinstance(item, Request))
         self._aborted.update(item.seq for item in waiting if item.kind == "execute")
 
     # What the parts below need of those above.

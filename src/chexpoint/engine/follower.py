@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, CellText, Request
 from chexpoint.engine.errands import with_notes
 from chexpoint.engine.imager import Imager
 from chexpoint.engine.situation import Binding, Checking, Idle, Loading, Looking, Running
@@ -25,9 +27,6 @@ from chexpoint.model import (
     lineage_from_json,
     path_cell_from_json,
 )
-
-if TYPE_CHECKING:
-    from chexpoint.engine.events import Ask, CellText, Request
 
 # Looking whether files have changed reads them, but nobody waits for ever.
 _LOOK_TIMEOUT_S = 60.0
@@ -59,7 +58,7 @@ class Follower(Imager):
         is_again = isinstance(self.doing, Running) and self.doing.request.kind == "again"
         if ask.from_cell and is_again:
             # The cell is only to bring back a state: what it asks for was done when it ran first.
-            self._do(ev.Answer(ask, {"accepted": True}))
+            self._do(do.Answer(ask, {"accepted": True}))
         else:
             super()._enqueue(ask)
 
@@ -78,7 +77,7 @@ class Follower(Imager):
             self.time.go(())
             self._execution_count = 0
         self._in_version, self._is_novel = True, False
-        self._do(ev.BeginVersion(name, self.time.place, about or {}))
+        self._do(do.BeginVersion(name, self.time.place, about or {}))
 
     def _must_look(self, request: Request, cell: CellText) -> bool:
         """Return whether it has to be found out if a cell must be run."""
@@ -90,14 +89,14 @@ class Follower(Imager):
 
     def _look(self, request: Request, cell: CellText) -> None:
         self.doing = Looking(request)
-        look = ev.Look(request, cell, self.time.place, self.time.worker)
-        self._do(look, ev.SetTimer("look", _LOOK_TIMEOUT_S))
+        look = do.Look(request, cell, self.time.place, self.time.worker)
+        self._do(look, do.SetTimer("look", _LOOK_TIMEOUT_S))
 
     def _looked_up(self, event: ev.Looked) -> None:
         if not isinstance(self.doing, Looking) or self.doing.request.seq != event.seq:
             return  # it comes too late: the cell is being run, or waits for another worker
         self.doing = Idle()
-        self._do(ev.ClearTimer("look"))
+        self._do(do.ClearTimer("look"))
         if event.place is not self.time.place:
             return  # it was another state that was asked about: ask again
         if event.problem:
@@ -112,10 +111,10 @@ class Follower(Imager):
 
     def _refuse(self, event: ev.Looked) -> None:
         waiting = self.queue[0] if self.queue else None
-        if isinstance(waiting, ev.Request) and waiting.seq == event.seq:
+        if isinstance(waiting, Request) and waiting.seq == event.seq:
             self.queue.popleft()
             count = self._execution_count + 1
-            self._do(ev.Fail(waiting, "UsageError", event.problem, count))
+            self._do(do.Fail(waiting, "UsageError", event.problem, count))
             self._abort_waiting()
 
     def _is_known(self, request: Request) -> bool:
@@ -134,7 +133,7 @@ class Follower(Imager):
         step.source, step.cell_id = request.cell.source, request.cell.cell_id
         self.time.advance(step)
         self._execution_count += 1
-        self._do(ev.Recall(request, step, looked.found, self._execution_count))
+        self._do(do.Recall(request, step, looked.found, self._execution_count))
 
     def _needs_place(self, request: Request) -> bool:
         """Return whether a request is about the state."""
@@ -185,7 +184,7 @@ class Follower(Imager):
         if route.checkpoint is not None:
             self._thaw(route.checkpoint, keep=True, ask=None)
         elif route.is_fresh:
-            self._do(ev.KillWorker())
+            self._do(do.KillWorker())
             self._start_worker(attempt=1)
         return route.checkpoint is not None or route.is_fresh
 
@@ -193,23 +192,23 @@ class Follower(Imager):
         """Have the worker do what is next on its way."""
         if isinstance(following, Load):
             self.doing = Loading(following)
-            self._do(ev.LoadImage(following.image, following.keep))
+            self._do(do.LoadImage(following.image, following.keep))
         elif isinstance(following, Step):
             self._run_again(following)
         elif following.items or following.unbind:
             self.doing = Binding(following)
-            self._do(ev.Bind(following.items, following.unbind))
+            self._do(do.Bind(following.items, following.unbind))
         else:
             self._come_by(following)
 
     def _run_again(self, following: Step) -> None:
         self._agains += 1
-        cell = ev.CellText(following.source, following.cell_id)
-        again = ev.Request(-self._agains, "again", (), cell=cell)
+        cell = CellText(following.source, following.cell_id)
+        again = Request(-self._agains, "again", (), cell=cell)
         step = Step(self.time.worker, source=following.source, cell_id=following.cell_id)
         step.again_of = following
         self.doing = Running(again, step)
-        self._do(ev.Dispatch(again, step))
+        self._do(do.Dispatch(again, step))
 
     def _tell_progress(self, request: Request | None) -> None:
         way = self.time.way
@@ -217,7 +216,7 @@ class Follower(Imager):
         cells = sum(isinstance(each, Step) for each in way)
         done = self._way_cells - cells
         count = self._execution_count + 1 + cells
-        self._do(ev.Progress(request, done, self._way_cells, self._way_s, left, count))
+        self._do(do.Progress(request, done, self._way_cells, self._way_s, left, count))
 
     def _passed(self, step: Step, event: ev.RequestDone) -> None:
         """A cell on the way to the place has been run again."""
@@ -251,7 +250,7 @@ class Follower(Imager):
             self._cells = step.number
             self._seconds = sum(each.seconds for each in step.path())
             self._is_novel = False
-            self._do(ev.Settle(step))
+            self._do(do.Settle(step))
             if ask is not None:
                 self.time.join()
                 self._finish(ask, {})
@@ -268,7 +267,7 @@ class Follower(Imager):
         load = Load(ImageName(ask.args["image"]), self.time.place)
         self._execution_count = cells[-1].execution_count if cells else 0
         self.doing = Loading(load, ask)
-        self._do(ev.LoadImage(load.image, load.keep))
+        self._do(do.LoadImage(load.image, load.keep))
 
     def _not_loaded(self, ask: Ask, why: str) -> None:
         self.time.join()
@@ -280,13 +279,13 @@ class Follower(Imager):
         self._cells = passed.step.number
         self._seconds = sum(each.seconds for each in passed.step.path())
         self._is_novel = False
-        self._do(ev.Settle(passed.step))
+        self._do(do.Settle(passed.step))
 
     def _bound(self, event: ev.Bound) -> None:
         if not isinstance(self.doing, Binding):
             return
         passed, self.doing = self.doing.passed, Idle()
-        self._do(ev.NoteLoads(passed.items, event))
+        self._do(do.NoteLoads(passed.items, event))
         if event.is_interrupted:
             self._lose_way(NotReached("interrupted while variables were being loaded"))
         elif event.why:
@@ -297,20 +296,20 @@ class Follower(Imager):
     def _lose_items(self, passed: Pass, why: str) -> None:
         """The worker died while it was loading variables."""
         for item in passed.items:
-            self._do(ev.NoteLoads((item,), ev.Bound(why, item.artifact)))
+            self._do(do.NoteLoads((item,), ev.Bound(why, item.artifact)))
         self._look_again()
 
     def _look_again(self) -> None:
         """Find another way, without what could not be loaded."""
         self.time.stay()
-        if self.queue and isinstance(self.queue[0], ev.Request):
+        if self.queue and isinstance(self.queue[0], Request):
             self._looked.pop(self.queue[0].seq, None)
 
     def _lose_image(self, name: ImageName, why: str) -> None:
         """An image is of no use: find another way."""
         self.images.forget(name)
         self.time.stay()
-        self._do(ev.ForgetImage(name), ev.Mention(f"{why} Cells are run again instead."))
+        self._do(do.ForgetImage(name), do.Mention(f"{why} Cells are run again instead."))
 
     def _lose_way(self, error: Exception) -> None:
         """The place cannot be reached: fail what waits for it, and stay where the worker is."""
@@ -318,10 +317,10 @@ class Follower(Imager):
         self._is_novel = False
         self._going = None
         waiting = self.queue.popleft() if self.queue else None
-        if isinstance(waiting, ev.Request):
+        if isinstance(waiting, Request):
             self._looked.pop(waiting.seq, None)
             count = self._execution_count + 1
-            self._do(ev.Fail(waiting, type(error).__name__, str(error), count))
+            self._do(do.Fail(waiting, type(error).__name__, str(error), count))
         else:
             self._finish(waiting, error=error)
         self._abort_waiting()
@@ -336,7 +335,7 @@ class Follower(Imager):
         self._execution_count = cells[-1].execution_count if cells else 0
         if ask.args["files"]:
             self.doing = Checking(ask)
-            self._do(ev.CheckFiles(self.time.place, put_back=True))
+            self._do(do.CheckFiles(self.time.place, put_back=True))
 
     def _files_checked(self, lines: tuple[str, ...]) -> None:
         if not isinstance(self.doing, Checking):
@@ -363,10 +362,10 @@ class Follower(Imager):
                 self._begin_version(ask.args["name"], is_here=ask.args["here"], about=about)
                 note = f"recording version {ask.args['name']}"
             case "pause":
-                self._do(ev.Pause(True))
+                self._do(do.Pause(True))
                 note = "recording is off"
             case _:
-                self._do(ev.Pause(False))
+                self._do(do.Pause(False))
                 note = "recording is on"
         self._finish(ask, {}, note=note)
 

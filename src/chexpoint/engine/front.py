@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.wire import Channel
 
 
@@ -46,16 +47,16 @@ class Front(Protocol):
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         """Pass on a message of the worker."""
 
-    def publish(self, kind: str, content: dict[str, Any], request: ev.Request | None) -> None:
+    def publish(self, kind: str, content: dict[str, Any], request: Request | None) -> None:
         """Publish a message of the supervisor's own, on behalf of a request."""
 
-    def reply(self, request: ev.Request, content: dict[str, Any]) -> None:
+    def reply(self, request: Request, content: dict[str, Any]) -> None:
         """Answer a request in the place of the worker."""
 
     def cell(self, source: str) -> tuple[bytes, ...]:
         """Return an execute request of the supervisor's own; nobody hears what it leads to."""
 
-    def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
+    def answer(self, ask: Ask, result: Any, error: Exception | None) -> None:
         """Answer a driver's ask; ``result`` is made of JSON types."""
 
     def stopped(self, how: str) -> None:

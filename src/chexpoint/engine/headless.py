@@ -351,7 +351,7 @@ class Engine:
             packet = self._next_packet(deadline)
             if self._later and packet.channel == Channel.ENGINE:
                 event = packet.command()
-                tell = self._later.pop(event.get("token"), None)
+                tell = self._later.pop(event.get("token", 0), None)
                 if tell is not None:
                     if "error" not in event:
                         tell(_images_written(event["result"]))

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.beyond import beyond_hazards
 from chexpoint.engine.gallery import Gallery, Picture, picture_of
 from chexpoint.engine.keeper import Keeper
@@ -30,9 +32,6 @@ from chexpoint.model import (
     KnownImage,
     to_json,
 )
-
-if TYPE_CHECKING:
-    from chexpoint.engine.events import Ask, Request
 
 # For a process that hangs: a library waits in it for threads that it lost in the fork.
 _IMAGE_TIMEOUT_S = 600.0
@@ -110,7 +109,7 @@ class Imager(Keeper):
         if ask.args.get("wait") and self._is_writing:
             self._waiting.append(ask)
         else:
-            self._do(ev.Answer(ask, self.persist))
+            self._do(do.Answer(ask, self.persist))
 
     def _tell_images(self, ask: Ask) -> None:
         if ask.args.get("wait") and self._is_writing:
@@ -121,14 +120,14 @@ class Imager(Keeper):
             "is_writing": self._is_writing,
             "why_not": self.unkept,
         }
-        self._do(ev.Answer(ask, found))
+        self._do(do.Answer(ask, found))
 
     @property
     def _is_writing(self) -> bool:
         if self._making is not None or self._wanted:
             return True
         # It may have been chosen already what to write of a copy that is on its way, or due.
-        asks = [each for each in self.queue if isinstance(each, ev.Ask)]
+        asks = [each for each in self.queue if isinstance(each, Ask)]
         if isinstance(self.doing, Forking):
             asks.append(self.doing.ask)
         return any(each.args.get("artifacts") for each in asks)
@@ -207,11 +206,11 @@ class Imager(Keeper):
         for ask in waiting:
             match ask.op:
                 case "drain":  # what was written has yet to be recorded
-                    self._do(ev.Drain(ask))
+                    self._do(do.Drain(ask))
                 case "images":
                     self._tell_images(ask)
                 case _:
-                    self._do(ev.Answer(ask, self.persist))
+                    self._do(do.Answer(ask, self.persist))
 
     def _make_image(self, wanted: _Wanted) -> None:
         self._images_made += 1
@@ -227,8 +226,8 @@ class Imager(Keeper):
         if checkpoint is None:
             self.doing = Imaging(name)
         else:
-            self._do(ev.SetTimer("image", _IMAGE_TIMEOUT_S))
-        self._do(ev.MakeImage(name, checkpoint, like, cost_s, wanted.names))
+            self._do(do.SetTimer("image", _IMAGE_TIMEOUT_S))
+        self._do(do.MakeImage(name, checkpoint, like, cost_s, wanted.names))
 
     def _image_ended(self, event: ev.Imaged | ev.ImageFailed) -> None:
         if isinstance(event, ev.Imaged):
@@ -251,10 +250,10 @@ class Imager(Keeper):
             # Images take their time: a later state may have been given up meanwhile.
             if self._unkept_at is None or not self._unkept_at.follows(made):
                 self.unkept, self._unkept_at = "", None
-            self._do(ev.KeepImage(made, picture.known()))
+            self._do(do.KeepImage(made, picture.known()))
         else:
             self._is_not_kept(made, picture)
-            self._do(ev.ForgetImage(info.name))
+            self._do(do.ForgetImage(info.name))
 
     def _image_failed(self, name: ImageName, why: str) -> None:
         wanted = self._made(name)
@@ -264,7 +263,7 @@ class Imager(Keeper):
     def _ended(self, wanted: _Wanted, info: ImageInfo | None, why: str = "") -> None:
         """Tell what has become of an artifact, or why a state was not kept."""
         if wanted.artifact is not None:
-            self._do(ev.KeepArtifact(wanted.artifact, info, why))
+            self._do(do.KeepArtifact(wanted.artifact, info, why))
         else:
             self._is_not_kept(wanted.step, why)
 
@@ -276,7 +275,7 @@ class Imager(Keeper):
         if self._making is None or self._making[0] != name:
             return None
         (_, wanted), self._making = self._making, None
-        self._do(ev.ClearTimer("image"))
+        self._do(do.ClearTimer("image"))
         if isinstance(self.doing, Imaging):
             self.doing = Idle()
         if wanted.checkpoint is not None:
@@ -298,7 +297,7 @@ class Imager(Keeper):
         if self._is_writing:
             self._waiting.append(ask)
         else:
-            self._do(ev.Answer(ask, self.persist))
+            self._do(do.Answer(ask, self.persist))
 
     # ------------------------------------------------------------ artifacts
 
@@ -348,7 +347,7 @@ class Imager(Keeper):
     def _image_timed_out(self) -> None:
         if self._making is not None:
             name = self._making[0]
-            self._do(ev.GiveUpImage(name))
+            self._do(do.GiveUpImage(name))
             self._image_failed(name, "writing it did not end")
 
     def _image_here_lost(self) -> None:

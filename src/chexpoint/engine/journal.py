@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.asks import Ask, CellText
 from chexpoint.engine.timeline import Item
 from chexpoint.lineage import Step
 from chexpoint.model import (
@@ -43,7 +44,7 @@ class Journal(Protocol):
     def started(self, startup: Sequence[str], ignored: Sequence[str]) -> None:
         """A fresh worker has started: what runs before its first cell, and which files are its."""
 
-    def look(self, seq: int, cell: ev.CellText, place: Step, worker: Step) -> None:
+    def look(self, seq: int, cell: CellText, place: Step, worker: Step) -> None:
         """Find out whether a cell must be run at a place; the result is `Looked`.
 
         The lineage of the place is known, unless it is the root.  The worker is somewhere else if
@@ -68,7 +69,7 @@ class Journal(Protocol):
     def begin(self, name: str, place: Step, about: Mapping[str, Any]) -> None:
         """A version begins at a place; ``origin`` and ``parameters`` may be known."""
 
-    def drain(self, ask: ev.Ask) -> None:
+    def drain(self, ask: Ask) -> None:
         """Tell with `Drained` when all before is written."""
 
     def pause(self, on: bool) -> None:

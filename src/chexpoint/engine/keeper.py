@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask
 from chexpoint.engine.errands import Errands, with_notes
 from chexpoint.engine.holdings import title
 from chexpoint.engine.policy import HoldingRule
@@ -21,9 +23,6 @@ from chexpoint.model import (
     RestoreReport,
     format_seconds,
 )
-
-if TYPE_CHECKING:
-    from chexpoint.engine.events import Ask
 
 # A fork of tens of gigabytes in small pages takes about a second; this is for one that hangs.
 _FORK_TIMEOUT_S = 60.0
@@ -92,11 +91,11 @@ class Keeper(Errands):
         checkpoint = self.held.new_id()
         self.doing = Forking(checkpoint, ask)
         for_image = bool(ask.args.get("image"))
-        self._do(ev.Fork(checkpoint, for_image), ev.SetTimer("fork", _FORK_TIMEOUT_S))
+        self._do(do.Fork(checkpoint, for_image), do.SetTimer("fork", _FORK_TIMEOUT_S))
 
     def _forked(self, event: ev.Forked) -> None:
         if not isinstance(self.doing, Forking) or self.doing.checkpoint != event.checkpoint:
-            self._do(ev.Drop(event.checkpoint))
+            self._do(do.Drop(event.checkpoint))
             return
         if self._stillborn == event.checkpoint:
             died = Hazard(kind="fork", what="the checkpoint process died at once")
@@ -120,7 +119,7 @@ class Keeper(Errands):
         self._fork_s += 0.3 * (event.seconds - self._fork_s)
         self.refused = ()
         self._new_position(checkpoint.id, self._execution_count)
-        self._do(ev.ClearTimer("fork"))
+        self._do(do.ClearTimer("fork"))
         took = format_seconds(event.seconds)
         self._finish(ask, checkpoint, note=f"checkpoint {title(checkpoint)} taken in {took}")
         self._taken(checkpoint, ask.args)
@@ -130,19 +129,19 @@ class Keeper(Errands):
 
     def _fork_refused(self, checkpoint: CheckpointId, reasons: tuple[Hazard, ...]) -> None:
         self._early.pop(checkpoint, None)
-        self._do(ev.Drop(checkpoint))
+        self._do(do.Drop(checkpoint))
         if not isinstance(self.doing, Forking) or self.doing.checkpoint != checkpoint:
             return
         ask, self.doing = self.doing.ask, Idle()
         self.refused = reasons
-        self._do(ev.ClearTimer("fork"))
+        self._do(do.ClearTimer("fork"))
         self._finish(ask, error=ForkRefused(reasons))
         self._refused(reasons, ask.args)
 
     def _froze(self, event: ev.Froze) -> None:
         if event.checkpoint in self.held:
             self.held.froze(event.checkpoint, event.pid, event.lost)
-            self._do(ev.Measure())
+            self._do(do.Measure())
         else:
             self._early[event.checkpoint] = event  # before the worker said that it forked
 
@@ -158,7 +157,7 @@ class Keeper(Errands):
     def _thaw(self, checkpoint: CheckpointId, *, keep: bool, ask: Ask | None) -> None:
         self.doing = Thawing(checkpoint, ask)
         self._successor_lost = False
-        self._do(ev.Thaw(checkpoint, keep), ev.SetTimer("thaw", _THAW_TIMEOUT_S))
+        self._do(do.Thaw(checkpoint, keep), do.SetTimer("thaw", _THAW_TIMEOUT_S))
 
     def _thawed(self, event: ev.Thawed) -> None:
         if not isinstance(self.doing, Thawing) or self.doing.checkpoint != event.checkpoint:
@@ -168,7 +167,7 @@ class Keeper(Errands):
         self._is_novel = False
         if ask is not None:
             self.time.join()
-        self._do(ev.ClearTimer("thaw"), ev.Adopt(event.checkpoint, self.time.worker))
+        self._do(do.ClearTimer("thaw"), do.Adopt(event.checkpoint, self.time.worker))
         self.worker_alive, self.worker_pid = True, event.pid
         self._restored_from = event.checkpoint
         checkpoint = self.held[event.checkpoint]
@@ -182,14 +181,14 @@ class Keeper(Errands):
         )
         note = f"back at {title(checkpoint)} in {format_seconds(event.seconds)}"
         self._finish(ask, result, note=with_notes(note, event.warnings))
-        self._do(ev.Measure())
+        self._do(do.Measure())
 
     def _thaw_failed(self, checkpoint: CheckpointId) -> None:
         self._forget(checkpoint)
         if not isinstance(self.doing, Thawing) or self.doing.checkpoint != checkpoint:
             return
         ask, self.doing = self.doing.ask, Idle()
-        self._do(ev.ClearTimer("thaw"))
+        self._do(do.ClearTimer("thaw"))
         kept = "the state is what it was before" if self.worker_alive else "going back further"
         error = RestoreFailed(f"checkpoint {checkpoint} did not come alive and is gone; {kept}")
         self._finish(ask, error=error)
@@ -210,12 +209,12 @@ class Keeper(Errands):
     def _forget(self, checkpoint: CheckpointId) -> None:
         self.held.forget(checkpoint)
         self.time.forget(checkpoint)
-        self._do(ev.Drop(checkpoint))
+        self._do(do.Drop(checkpoint))
 
     def _evict(self, checkpoint: CheckpointId) -> None:
         self._held_bytes -= self.held[checkpoint].size_bytes
         self._forget(checkpoint)
-        self._do(ev.Measure())
+        self._do(do.Measure())
 
     def _thawing(self) -> CheckpointId | None:
         return self.doing.checkpoint if isinstance(self.doing, Thawing) else None
@@ -226,7 +225,7 @@ class Keeper(Errands):
         short = self._reserve_bytes - event.available_bytes
         self._make_room(short)
         if short > 0:
-            self._do(ev.Measure(urgent=True))
+            self._do(do.Measure(urgent=True))
 
     # What the part above does with the outcome.
 

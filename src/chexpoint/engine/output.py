@@ -20,7 +20,7 @@ from ipykernel.iostream import OutStream
 from chexpoint.engine.threads import FLUSHER
 
 if TYPE_CHECKING:
-    from chexpoint.engine.worker import Outlet
+    from chexpoint.engine.worker_app import Outlet
 
 # Interactive programs feel immediate at a tenth of a second; stock waits two.
 _INTERVAL_S = 0.1

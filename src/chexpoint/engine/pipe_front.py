@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.cells import cell_of
 from chexpoint.engine.front import FrontEvent, InterruptAsked
 from chexpoint.engine.message import HEADLESS_KEY, Codec, execute_request
@@ -53,12 +54,12 @@ class PipeFront:
         if packet.channel == Channel.SHELL:
             message = self._codec.parse(packet.frames)
             cell, _ = cell_of(message)
-            request = ev.Request(next(self._seq), "execute", message.frames, cell=cell)
+            request = Request(next(self._seq), "execute", message.frames, cell=cell)
             return ev.Submitted(request)
         command = packet.command()
         match command["do"]:
             case "ask":
-                return ev.Asked(ev.Ask(command["token"], command["op"], command["args"]))
+                return ev.Asked(Ask(command["token"], command["op"], command["args"]))
             case "interrupt":
                 return InterruptAsked()
         return ev.ShutdownAsked()
@@ -80,11 +81,11 @@ class PipeFront:
     def deliver(self, channel: Channel, frames: Sequence[bytes]) -> None:
         self._send(channel, frames)
 
-    def publish(self, kind: str, content: dict[str, Any], request: ev.Request | None) -> None:
+    def publish(self, kind: str, content: dict[str, Any], request: Request | None) -> None:
         parent = self._codec.parse(request.frames).header if request else {}
         self._send(Channel.IOPUB, self._codec.build(kind, content, parent=parent))
 
-    def reply(self, request: ev.Request, content: dict[str, Any]) -> None:
+    def reply(self, request: Request, content: dict[str, Any]) -> None:
         message = self._codec.parse(request.frames)
         frames = self._codec.build(message.reply_type, content, parent=message.header)
         self._send(Channel.SHELL, frames)
@@ -92,7 +93,7 @@ class PipeFront:
     def cell(self, source: str) -> tuple[bytes, ...]:
         return execute_request(self._codec, source)
 
-    def answer(self, ask: ev.Ask, result: Any, error: Exception | None) -> None:
+    def answer(self, ask: Ask, result: Any, error: Exception | None) -> None:
         if error is None:
             self._tell(event="answer", token=ask.token, result=result)
         else:

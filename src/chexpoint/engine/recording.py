@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
 from chexpoint.engine.journal import Journal, Result
 from chexpoint.engine.message import published
 from chexpoint.engine.outputs import OutputCollector
@@ -74,7 +75,7 @@ class Recording:
         self._open: _Open | None = None
         self._line: deque[_Open | Callable[[Journal], None]] = deque()
         self._concluded: dict[Step, CellLineage] = {}
-        self._looks: list[ev.Look] = []
+        self._looks: list[do.Look] = []
         self._results: list[Result] = []
         if journal is not None:
             journal.attach(wake)
@@ -166,39 +167,39 @@ class Recording:
         self._looks = waiting
         return self._journal.results()
 
-    def obey(self, instruction: ev.Instruction) -> None:  # noqa: C901, PLR0912 - a table
+    def obey(self, instruction: do.Instruction) -> None:  # noqa: C901, PLR0912 - a table
         """Pass an instruction on to the journal."""
         journal = self._journal
         match instruction:
-            case ev.Look():
+            case do.Look():
                 self._looks.append(instruction)
-            case ev.UseStore(store):
+            case do.UseStore(store):
                 self._store = store
-            case ev.CheckFiles() if journal is None:
+            case do.CheckFiles() if journal is None:
                 self._results.append(ev.FilesChecked(()))
-            case ev.Drain(ask) if journal is None:
+            case do.Drain(ask) if journal is None:
                 self._results.append(ev.Drained(ask))
             case _ if journal is None:
                 pass
-            case ev.CheckFiles(place, put_back):
+            case do.CheckFiles(place, put_back):
                 self._in_turn(lambda journal: journal.check_files(place, put_back=put_back))
-            case ev.BeginVersion(name, place, about):
+            case do.BeginVersion(name, place, about):
                 self._in_turn(lambda journal: journal.begin(name, place, about))
-            case ev.Drain(ask):
+            case do.Drain(ask):
                 self._in_turn(lambda journal: journal.drain(ask))
-            case ev.Pause(on):
+            case do.Pause(on):
                 self._in_turn(lambda journal: journal.pause(on))
-            case ev.AllowHints(kinds):
+            case do.AllowHints(kinds):
                 journal.allow(kinds)
-            case ev.UseGraph(on):
+            case do.UseGraph(on):
                 journal.use_graph(on)
-            case ev.NoteLoads(items, bound):
+            case do.NoteLoads(items, bound):
                 self._in_turn(lambda journal: journal.note_loads(items, bound))
-            case ev.KeepArtifact(artifact, info, why):
+            case do.KeepArtifact(artifact, info, why):
                 self._in_turn(lambda journal: journal.keep_artifact(artifact, info, why))
-            case ev.KeepImage(step, image):
+            case do.KeepImage(step, image):
                 self._in_turn(lambda journal: journal.keep_image(step, image))
-            case ev.ForgetImage(name):
+            case do.ForgetImage(name):
                 self._in_turn(lambda journal: journal.forget_image(name))
 
     def recalled(self, step: Step) -> None:

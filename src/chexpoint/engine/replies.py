@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chexpoint.engine.events import Request
+from chexpoint.engine.asks import Request
 from chexpoint.engine.front import Front
 from chexpoint.engine.outputs import OUTPUT_TYPES
 from chexpoint.model import Output

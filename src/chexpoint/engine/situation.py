@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chexpoint.engine.events import Ask, Request
+from chexpoint.engine.asks import Ask, Request
 from chexpoint.engine.timeline import Load, Pass
 from chexpoint.lineage import Step
 from chexpoint.model import CheckpointId, ImageName

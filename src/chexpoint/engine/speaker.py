@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
 from chexpoint.engine import marks, replies
+from chexpoint.engine.asks import Request
 from chexpoint.engine.front import Front
 from chexpoint.engine.message import message_id, published
 from chexpoint.engine.wire import Channel
@@ -25,7 +26,7 @@ _WORTH_A_LINE_S: Seconds = 0.5
 class _Opening:
     """What is to be said at the start of a cell, or was said before the worker could."""
 
-    request: ev.Request
+    request: Request
     remark: str = ""
     is_told: bool = False
 
@@ -36,11 +37,11 @@ class Speaker:
     front: Front
 
     def __init__(self) -> None:
-        self.current: ev.Request | None = None
+        self.current: Request | None = None
         """What the worker was given last."""
         self.is_replied = True
         """Whether it has been answered."""
-        self._asking: ev.Request | None = None
+        self._asking: Request | None = None
         """The last request of the driver's that was begun: where to tell it something."""
         self._has_begun = True
         """Whether anything was published for the current request."""
@@ -51,7 +52,7 @@ class Speaker:
 
     # ------------------------------------------------------------ the worker's messages
 
-    def given(self, request: ev.Request) -> None:
+    def given(self, request: Request) -> None:
         """The worker is given a request."""
         if request.kind == "comm" and not self.is_replied:
             return  # while an async cell runs
@@ -93,25 +94,25 @@ class Speaker:
 
     # ------------------------------------------------------------ our own
 
-    def obey(self, instruction: ev.Instruction) -> bool:
+    def obey(self, instruction: do.Instruction) -> bool:
         """Show or answer something; return whether the instruction was that."""
         match instruction:
-            case ev.Abort(request):
+            case do.Abort(request):
                 replies.abort(self.front, request)
-            case ev.Fail():
+            case do.Fail():
                 self._fail(instruction)
-            case ev.Recall():
+            case do.Recall():
                 self._recall(instruction)
-            case ev.Remark(request, why):
+            case do.Remark(request, why):
                 is_told = self._opening is not None and self._opening.request is request
                 self._opening = _Opening(request, why, is_told=is_told)
-            case ev.Progress():
+            case do.Progress():
                 self._show_progress(instruction)
-            case ev.Hold():
+            case do.Hold():
                 self._held = []
-            case ev.Release():
+            case do.Release():
                 self.release()
-            case ev.Note(text, error):
+            case do.Note(text, error):
                 self._note(text, error)
             case _:
                 return False
@@ -131,7 +132,7 @@ class Speaker:
         for channel, frames in held or ():
             self.front.deliver(channel, frames)
 
-    def _fail(self, fail: ev.Fail) -> None:
+    def _fail(self, fail: do.Fail) -> None:
         self.is_replied = True
         opening, self._opening = self._opening, None
         is_begun = opening is not None and opening.is_told and opening.request is fail.request
@@ -141,7 +142,7 @@ class Speaker:
             replies.begin(self.front, fail.request, fail.execution_count)
         replies.fail(self.front, fail.request, fail.ename, fail.evalue)
 
-    def _recall(self, recall: ev.Recall) -> None:
+    def _recall(self, recall: do.Recall) -> None:
         request, count = recall.request, recall.execution_count
         self._asking = request
         replies.begin(self.front, request, count)
@@ -153,7 +154,7 @@ class Speaker:
         self._deliver_outputs()
         self.show("stderr" if error else "stdout", f"CHEX: {text}\n")
 
-    def _tell_mentions(self, request: ev.Request) -> None:
+    def _tell_mentions(self, request: Request) -> None:
         mentions, self._mentions = self._mentions, []
         for text in mentions:
             replies.show(self.front, "stderr", f"CHEX: {text}\n", request)
@@ -166,14 +167,14 @@ class Speaker:
     def _display(
         self,
         mark: marks.Mark,
-        request: ev.Request,
+        request: Request,
         kind: str = "display_data",
         display_id: str | None = None,
     ) -> None:
         self._deliver_outputs()
         self.front.publish(kind, replies.display(mark, display_id), request)
 
-    def _show_progress(self, progress: ev.Progress) -> None:
+    def _show_progress(self, progress: do.Progress) -> None:
         """Show how far the worker is on its way, if that takes long enough to be worth a line."""
         asking = progress.request or self._asking
         if asking is None or asking.cell is None:

@@ -3,58 +3,24 @@
 `EngineState.handle` takes one event and returns the instructions that follow
 from it.  The live worker is always in exactly one `Situation`, and only one
 thing is done at a time, so a checkpoint always falls between two cells.
-Whatever dies, the way out is the same: fail what was running, then `_revive`
-from the nearest good checkpoint, or start afresh.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from chexpoint.engine import events as ev
-from chexpoint.engine.follower import Follower
-from chexpoint.engine.holdings import title
-from chexpoint.engine.situation import (
-    Binding,
-    Calling,
-    Checking,
-    Forking,
-    Idle,
-    Imaging,
-    Loading,
-    Looking,
-    Running,
-    Starting,
-    Stopping,
-    Thawing,
-)
-from chexpoint.errors import (
-    InvalidValue,
-    WorkerDied,
-)
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import Ask, Request
+from chexpoint.engine.reviver import Reviver
+from chexpoint.engine.situation import Calling, Checking, Idle, Running, Stopping
+from chexpoint.errors import InvalidValue, WorkerDied
 from chexpoint.lineage import Step
-from chexpoint.model import (
-    ROOT,
-    Bytes,
-    Checkpoint,
-    Mechanism,
-    Seconds,
-    Status,
-)
+from chexpoint.model import ROOT, Bytes, Checkpoint, Status
 
-if TYPE_CHECKING:
-    from chexpoint.engine.events import Ask, Event, Instruction, Request
-
-_START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 3.0
-# An interrupted worker that uses no CPU for this long is not computing: it hangs.
-_HANG_S = 3.0
-_HANG_CPU_S = 0.05
 _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
-_MAX_START_ATTEMPTS = 2
 _RESTORES = {"restore", "take"}
 _MOVES = {*_RESTORES, "go", "record"}
 _AT_PLACE = {"checkpoint", "call", "go"}
@@ -62,7 +28,7 @@ _IN_TURN = {*_MOVES, *_AT_PLACE, "lineage", "load"}
 """What is about the state, and not about the engine."""
 
 
-class EngineState(Follower):
+class EngineState(Reviver):
     """Everything the supervisor knows; mutated by `handle` alone.  See `Keeper` for settings."""
 
     def __init__(self, *, overhead: float | None = None, **settings: Any) -> None:
@@ -71,24 +37,16 @@ class EngineState(Follower):
         """The share of time that checkpoints of loops may take; None records no loops."""
         self.loops: dict[str, str] | None = None
         """Where a driver wants loops to be recorded."""
-        self._async_cell = False
-        self._audit: Mechanism = "off"
-        self._audit_note = ""
-        self._root_due = False
-        self._interrupt_cpu_s = 0.0
-        self._is_interrupted_again = False
-        self._waits = False
-        """Whether the running cell waits for a program, which is no sign that it hangs."""
 
     # ------------------------------------------------------------ entry points
 
-    def start(self) -> list[Instruction]:
+    def start(self) -> list[do.Instruction]:
         """Return what begins an engine's life."""
         self._out = []
         self._start_worker(attempt=1)
         return self._out
 
-    def handle(self, event: Event) -> list[Instruction]:  # noqa: C901, PLR0912, PLR0915 - a flat table
+    def handle(self, event: ev.Event) -> list[do.Instruction]:  # noqa: C901, PLR0912, PLR0915 - a flat table
         """Take one event and return what has to be done, in order."""
         self._out = []
         match event:
@@ -150,7 +108,7 @@ class EngineState(Follower):
     def _call_returned(self, result: object) -> None:
         if isinstance(self.doing, Calling):
             self.time.worker.touch()
-            self._do(ev.Answer(self.doing.ask, result))
+            self._do(do.Answer(self.doing.ask, result))
             self.doing = Idle()
 
     def status(self) -> Status:
@@ -193,12 +151,12 @@ class EngineState(Follower):
     def _pump(self) -> None:
         while isinstance(self.doing, Idle) and (self.queue or self._root_due):
             first = self.queue[0] if self.queue else None
-            is_harmless = isinstance(first, ev.Request) and first.kind == "other"
+            is_harmless = isinstance(first, Request) and first.kind == "other"
             if self._root_due and not is_harmless:
                 # The fresh interpreter is the way back when everything else is gone.
                 self._root_due = False
-                self._fork(ev.Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
-            elif isinstance(first, ev.Request):
+                self._fork(Ask(token=-1, op="checkpoint", args={"name": ROOT}, automatic=True))
+            elif isinstance(first, Request):
                 if not self._pump_request(first):
                     return
             elif first is not None and not self._pump_ask(first):
@@ -209,7 +167,7 @@ class EngineState(Follower):
         if request.seq in self._aborted:
             self.queue.popleft()
             self._aborted.discard(request.seq)
-            self._do(ev.Abort(request))
+            self._do(do.Abort(request))
         elif request.cell is not None and self._must_begin(request, request.cell):
             self._begin(request, request.cell)
         elif request.cell is not None and self._must_look(request, request.cell):
@@ -237,16 +195,16 @@ class EngineState(Follower):
             case "checkpoint":
                 self._fork(ask)
             case "lineage":
-                self._do(ev.TellLineage(ask, self.time.place))
+                self._do(do.TellLineage(ask, self.time.place))
             case "call":
                 self.doing = Calling(ask)
-                self._do(ev.Call(ask.args))
+                self._do(do.Call(ask.args))
             case "load":
                 self._load(ask)
             case "go":
                 self.doing = Checking(ask)
                 goal = self._goal or self.time.place
-                self._do(ev.CheckFiles(goal, put_back=ask.args["files"]))
+                self._do(do.CheckFiles(goal, put_back=ask.args["files"]))
             case "record":
                 self._record(ask)
             case _:
@@ -261,17 +219,17 @@ class EngineState(Follower):
             if looked is not None:
                 self._is_novel = self._is_novel or looked.is_novel
                 if looked.why:
-                    self._do(ev.Remark(request, looked.why))
+                    self._do(do.Remark(request, looked.why))
         elif request.kind == "execute":
             step = Step(self.time.worker)
         self.doing = Running(request, step)
-        self._do(ev.Dispatch(request, step))
+        self._do(do.Dispatch(request, step))
 
     def _submitted(self, request: Request) -> None:
         if isinstance(self.doing, Stopping):
-            self._do(ev.Abort(request))
+            self._do(do.Abort(request))
         elif request.kind == "comm" and self._async_cell and isinstance(self.doing, Running):
-            self._do(ev.Dispatch(request))
+            self._do(do.Dispatch(request))
         else:
             self.queue.append(request)
 
@@ -279,48 +237,48 @@ class EngineState(Follower):
         try:
             match ask.op:
                 case "status":
-                    self._do(ev.Answer(ask, self.status()))
+                    self._do(do.Answer(ask, self.status()))
                 case "lineage" if ask.from_cell:
                     # Up to the cell before; of one that runs again, that is behind the place.
                     at = self.time.worker if self._runs_again() else self.time.place
-                    self._do(ev.TellLineage(ask, at))
+                    self._do(do.TellLineage(ask, at))
                 case "recording":
-                    self._do(ev.TellRecording(ask))
+                    self._do(do.TellRecording(ask))
                 case "why":
-                    self._do(ev.TellWhy(ask))
+                    self._do(do.TellWhy(ask))
                 case "loops":
                     # What a cell logs when it is run for its state was logged before.
                     share = None if self._runs_again() else self.overhead
-                    self._do(ev.TellLoops(ask, self.loops, share))
+                    self._do(do.TellLoops(ask, self.loops, share))
                 case "record_loops":
                     self.loops = ask.args["place"]
-                    self._do(ev.Answer(ask))
+                    self._do(do.Answer(ask))
                 case "overhead":
                     if "share" in ask.args:
                         self.overhead = ask.args["share"]
-                    self._do(ev.Answer(ask, self.overhead))
+                    self._do(do.Answer(ask, self.overhead))
                 case "start":
                     self._start_program(ask)
                 case "drain":
-                    self._do(ev.Drain(ask))
+                    self._do(do.Drain(ask))
                 case "reuse":
                     self.reuse, self.allowed = ask.args["on"], tuple(ask.args["allow"])
                     self.graph = self.reuse and bool(ask.args.get("graph"))
                     self.keeps_artifacts = self.graph
-                    told = ev.AllowHints(self.allowed), ev.UseGraph(self.graph)
-                    self._do(*told, ev.Answer(ask, self.reuse))
+                    told = do.AllowHints(self.allowed), do.UseGraph(self.graph)
+                    self._do(*told, do.Answer(ask, self.reuse))
                 case "auto":
                     self.auto = ask.args["mode"]
-                    self._do(ev.Answer(ask, self.auto))
+                    self._do(do.Answer(ask, self.auto))
                 case "persist":
                     self._set_persist(ask)
                 case "store":
-                    self._do(ev.UseStore(ask.args["store"]), ev.Answer(ask))
+                    self._do(do.UseStore(ask.args["store"]), do.Answer(ask))
                 case "images":
                     self._tell_images(ask)
                 case "budget":
                     self.budget_bytes = ask.args["bytes"]
-                    self._do(ev.Answer(ask, self.budget_bytes), ev.Measure(urgent=True))
+                    self._do(do.Answer(ask, self.budget_bytes), do.Measure(urgent=True))
                 case "evict":
                     checkpoint = self.held.resolve(ask.args["ref"])
                     if checkpoint.name == ROOT:
@@ -328,14 +286,14 @@ class EngineState(Follower):
                     if checkpoint.id == self._thawing():
                         raise InvalidValue(f"checkpoint {checkpoint.id} is being restored")
                     self._evict(checkpoint.id)
-                    self._do(ev.Answer(ask, checkpoint))
+                    self._do(do.Answer(ask, checkpoint))
                 case _ if ask.op in _IN_TURN:
                     self._check_ask(ask)
                     if isinstance(self.doing, Stopping):
                         raise WorkerDied("the engine is ending")
                     self._enqueue(ask)
         except Exception as error:
-            self._do(ev.Answer(ask, error=error))
+            self._do(do.Answer(ask, error=error))
 
     def _runs_again(self) -> bool:
         """Return whether a cell is run only to bring back a state."""
@@ -343,10 +301,10 @@ class EngineState(Follower):
 
     def _start_program(self, ask: Ask) -> None:
         if self._runs_again():
-            self._do(ev.Answer(ask))  # what it was for was done when the cell ran first
+            self._do(do.Answer(ask))  # what it was for was done when the cell ran first
         else:
             self._waits = ask.from_cell
-            self._do(ev.StartProgram(ask))
+            self._do(do.StartProgram(ask))
 
     def _check_ask(self, ask: Ask) -> None:
         """Refuse at once what cannot succeed later, so that a magic can say so."""
@@ -359,23 +317,6 @@ class EngineState(Follower):
             raise InvalidValue(f"'{name}' is how CHEX names checkpoints: choose another name")
 
     # ------------------------------------------------------------ running
-
-    def _start_worker(self, attempt: int) -> None:
-        self.doing = Starting(attempt)
-        self._do(ev.StartWorker(), ev.SetTimer("start", _START_TIMEOUT_S))
-
-    def _worker_ready(self, event: ev.WorkerReady) -> None:
-        self.time.fresh()
-        self._do(ev.Welcome(self.time.worker))
-        if not isinstance(self.doing, Starting):
-            return
-        self.worker_alive, self.worker_pid = True, event.pid
-        self._audit, self._audit_note = event.audit, event.audit_note
-        self._restored_from = None
-        self._new_position(head=None, execution_count=0)
-        self.doing = Idle()
-        self._do(ev.ClearTimer("start"))
-        self._root_due = True
 
     def _request_done(self, event: ev.RequestDone) -> None:
         if isinstance(self.doing, Stopping):
@@ -393,7 +334,7 @@ class EngineState(Follower):
             self._note_cell(event.seq, step)
             step.absent -= event.bound
         self._async_cell = self._waits = False
-        self._do(ev.ClearTimer("interrupt"))
+        self._do(do.ClearTimer("interrupt"))
         if request.kind == "again" and step is not None:
             self._passed(step, event)
         elif step is not None and event.outcome is not None:
@@ -421,155 +362,7 @@ class EngineState(Follower):
             artifacts = request.kind == "execute" and self._is_worth_asking(event)
             if hold or image or artifacts:
                 args = {"hold": hold, "image": image, "artifacts": artifacts}
-                self.queue.appendleft(ev.Ask(-1, "checkpoint", args, automatic=True))
-
-    def _interrupted(self, cpu_s: Seconds) -> None:
-        is_restored = isinstance(self.doing, Running) and self._restored_from is not None
-        if is_restored and not self._waits:
-            self._interrupt_cpu_s = cpu_s
-            self._is_interrupted_again = False
-            self._do(ev.SetTimer("interrupt", _HANG_S))
-
-    def _still_interrupted(self, cpu_s: Seconds) -> None:
-        """Get the user out of a restored state whose library waits for threads it lost."""
-        if not isinstance(self.doing, Running) or self._restored_from is None:
-            return
-        if cpu_s - self._interrupt_cpu_s >= _HANG_CPU_S:
-            self._interrupted(cpu_s)
-            return
-        if not self._is_interrupted_again:
-            # Python loses a signal that comes just before a lock begins to wait.
-            self._is_interrupted_again = True
-            self._do(ev.InterruptAgain(), ev.SetTimer("interrupt", _HANG_S))
-            return
-        origin = self._restored_from
-        self.held.mark_bad(origin)
-        self._do(ev.KillWorker())
-        self._lost(
-            f"The state restored from checkpoint {origin} hung and did not react to the interrupt;"
-            f" that checkpoint is now marked bad."
-        )
-
-    # ------------------------------------------------------------ deaths
-
-    def _worker_gone(self, how: str) -> None:
-        self.worker_alive, self.worker_pid = False, 0
-        match self.doing:
-            case Stopping():
-                self._stop()
-            case Starting(attempt) if attempt >= _MAX_START_ATTEMPTS:
-                self._give_up_queue()
-                self._stop(f"the worker could not be started: {how}")
-            case Starting(attempt):
-                self._start_worker(attempt + 1)
-            case Thawing():
-                pass  # the checkpoint is on its way; if it fails, `_thaw_failed` revives
-            case _:
-                self._lost(f"The worker process died ({how}).")
-
-    def _lost(self, what: str) -> None:  # noqa: C901, PLR0912 - a table
-        """Fail whatever the lost worker was doing and bring another to life."""
-        self.worker_alive, self.worker_pid = False, 0
-        was, self.doing = self.doing, Idle()
-        self._async_cell = self._waits = False
-        target = self.held.nearest_good(self.head)
-        if target is None:
-            back = "The state is lost: a fresh interpreter is starting."
-        else:
-            back = f"The state is back at {title(target)}; later cells must be run again."
-        message = f"{what} {back}"
-        asks, self._after_cell = self._after_cell, []
-        if asks or self._cell_asks:
-            self._cell_asks = 0
-            self._do(ev.Release())
-        match was:
-            case Running(request):
-                self._do(ev.ClearTimer("interrupt"))
-                if request.kind == "again":
-                    self._lose_way(WorkerDied(message))
-                else:
-                    count = self._execution_count + 1
-                    self._do(ev.Fail(request, "WorkerDied", message, count))
-                    self._abort_waiting()
-            case Forking(checkpoint, ask):
-                # Whether the fork was safe is judged after it: this one never was.
-                self._do(ev.ClearTimer("fork"), ev.Drop(checkpoint))
-                self._finish(ask, error=WorkerDied(message))
-            case Loading(_, ask) if ask is not None:
-                self._not_loaded(ask, f"{what} It was loading a state from disk.")
-            case Loading(load):
-                self._lose_image(load.image, f"{what} It was loading a state from disk.")
-            case Binding(passed):
-                self._lose_items(passed, f"{what} It was loading variables.")
-            case Imaging():
-                self._image_here_lost()
-                self._do(ev.Note(message, error=True))
-            case Calling(ask):
-                self._do(ev.Answer(ask, error=WorkerDied(message)))
-            case Checking(ask):
-                self._finish(ask, error=WorkerDied(message))
-            case _:
-                self._do(ev.Note(message, error=True))
-        self._revive()
-
-    def _revive(self) -> None:
-        target = self.held.nearest_good(self.head)
-        if target is None:
-            self._start_worker(attempt=1)
-        else:
-            self._thaw(target.id, keep=True, ask=None)
-
-    def _timed_out(self, event: ev.TimedOut) -> None:
-        match event.timer, self.doing:
-            case "start", Starting():
-                self._do(ev.KillWorker())
-                self._worker_gone("it did not start in time")
-            case "fork", Forking():
-                self._do(ev.KillWorker())
-                self._lost("Taking a checkpoint did not end.")
-            case "thaw", Thawing(checkpoint):
-                self._thaw_failed(checkpoint)
-            case "look", Looking(request):
-                why = "finding out whether its inputs have changed took too long"
-                self._looked_up(ev.Looked(request.seq, self.time.place, why=why))
-            case "image", _:
-                self._image_timed_out()
-            case "interrupt", Running():
-                self._still_interrupted(event.cpu_s)
-            case "stop", Stopping():
-                self._stop()
-            case _:
-                pass
-
-    def _shut_down(self) -> None:
-        if isinstance(self.doing, Stopping):
-            return
-        was, self.doing = self.doing, Stopping()
-        ending = WorkerDied("the engine is ending")
-        match was:
-            case Running(request):
-                self.doing = Stopping(request)
-            case Forking(_, ask) | Thawing(_, ask) | Calling(ask) | Checking(ask):
-                self._finish(ask, error=ending)
-        self._give_up_queue()
-        if self.worker_alive:
-            self._do(ev.AskWorkerToExit(), ev.SetTimer("stop", _STOP_TIMEOUT_S))
-        else:
-            self._stop()
-
-    def _give_up_queue(self) -> None:
-        waiting, self.queue = self.queue, deque()
-        for item in waiting:
-            if isinstance(item, ev.Request):
-                self._do(ev.Abort(item))
-            else:
-                self._finish(item, error=WorkerDied("the engine is ending"))
-
-    def _stop(self, how: str = "") -> None:
-        if isinstance(self.doing, Stopping) and self.doing.request is not None:
-            text = "The kernel was shut down while this cell was running."
-            self._do(ev.Fail(self.doing.request, "KernelShutDown", text))
-        self._do(ev.Stop(how))
+                self.queue.appendleft(Ask(-1, "checkpoint", args, automatic=True))
 
 
 def _may_touch(request: Request) -> bool:

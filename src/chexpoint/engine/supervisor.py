@@ -19,25 +19,20 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine import proc, replies
-from chexpoint.engine.auditing import Auditing, about_privileges
-from chexpoint.engine.darkroom import Darkroom, image_result
-from chexpoint.engine.effects import FileLog
-from chexpoint.engine.freezer import Freezer
+from chexpoint.engine.asks import Ask
+from chexpoint.engine.auditing import about_privileges
+from chexpoint.engine.darkroom import image_result
 from chexpoint.engine.front import Front, InputReply, InterruptAsked
 from chexpoint.engine.journal import Journal, Told
-from chexpoint.engine.live_worker import LiveWorker, started_below
+from chexpoint.engine.live_worker import started_below
 from chexpoint.engine.memory import available_bytes
-from chexpoint.engine.message import message_id
-from chexpoint.engine.meter import Meter
-from chexpoint.engine.recording import Recording, strayed
-from chexpoint.engine.spawn import Program, Spawner
-from chexpoint.engine.speaker import Speaker
+from chexpoint.engine.performer import Performer
+from chexpoint.engine.recording import strayed
+from chexpoint.engine.spawn import Spawner
 from chexpoint.engine.state import EngineState
-from chexpoint.engine.wire import Channel, Link, Packet
+from chexpoint.engine.wire import Channel, Packet
 from chexpoint.engine.worker_loops import start_writer
-from chexpoint.errors import EngineError
-from chexpoint.lineage import Step
-from chexpoint.model import ArtifactId, Bytes, CheckpointId, hazard_from_json, to_json
+from chexpoint.model import ArtifactId, Bytes, hazard_from_json
 
 # How often memory is looked at while checkpoints are held.
 _WATCH_S = 1.0
@@ -46,7 +41,7 @@ _PACKETS_AT_ONCE = 200
 _LAST_IMAGE_S = 3.0
 
 
-class Supervisor:
+class Supervisor(Performer):
     """Runs one engine until it is told to end.
 
     Parameters
@@ -65,31 +60,13 @@ class Supervisor:
         journal: Journal | None = None,
         store_budget: Bytes | None = None,
     ) -> None:
-        self._front: Front
-        self._state = state
-        self._spawner = spawner
-        self._store_budget = store_budget
-        self._worker: LiveWorker | None = None
-        self._program: Program | None = None
-        self._freezer = Freezer()
-        self._darkroom = Darkroom()
-        self._newcomer: tuple[dict[str, Any], Sequence[int]] = {}, ()
+        super().__init__(state, spawner, journal=journal, store_budget=store_budget)
         self._ready = False
-        self._timers: dict[ev.TimerName, float] = {}
-        self._files = FileLog()
         self._signals: set[int] = set()
-        self._stop: ev.Stop | None = None
         self._watched = 0.0
-        self._wake_reader, self._wake_writer = os.pipe()
-        for fd in (self._wake_reader, self._wake_writer):
-            os.set_blocking(fd, False)
         self._outputs = {"stdout": spawner.stdout[0], "stderr": spawner.stderr[0]}
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = {name: decoder(errors="replace") for name in self._outputs}
-        self._meter = Meter(self._wake)
-        self._auditing = Auditing(self._wake)
-        self._recording = Recording(journal, self._wake)
-        self._speaker = Speaker()
 
     # ------------------------------------------------------------ loop
 
@@ -131,19 +108,11 @@ class Supervisor:
         worker = self._worker
         return [worker.link.fileno()] if worker is not None and worker.has_waiting else []
 
-    @property
-    def _pid(self) -> int:
-        return self._worker.pid if self._worker is not None else 0
-
     def _timeout(self) -> float:
         wanted = _WATCH_S if len(self._freezer) > 1 else 5.0
         if self._timers:
             wanted = min(wanted, min(self._timers.values()) - time.monotonic())
         return max(wanted, 0.0)
-
-    def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_writer, b"\0")
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signals.add(number)
@@ -195,9 +164,6 @@ class Supervisor:
                 self._measure(urgent=True)
 
     # ------------------------------------------------------------ what comes in
-
-    def _handle(self, event: ev.Event) -> None:
-        self._do(self._state.handle(event))
 
     def _read_front(self) -> None:
         for event in self._front.incoming():
@@ -261,7 +227,7 @@ class Supervisor:
             case "async":
                 self._handle(ev.AsyncCell(event["on"]))
             case "ask":
-                ask = ev.Ask(event["token"], event["op"], event["args"], from_cell=True)
+                ask = Ask(event["token"], event["op"], event["args"], from_cell=True)
                 self._handle(ev.Asked(ask))
             case "writer":
                 start_writer(event["command"], fds[0])
@@ -385,216 +351,7 @@ class Supervisor:
         how = "unknown" if status is None else proc.describe_exit(status)
         self._handle(ev.WorkerGone(how))
 
-    # ------------------------------------------------------------ what is to be done
-
-    def _do(self, instructions: Iterable[ev.Instruction]) -> None:
-        for instruction in instructions:
-            if not (self._do_to_processes(instruction) or self._tell(instruction)):
-                self._recording.obey(instruction)
-                if isinstance(instruction, ev.UseGraph):
-                    self._follow_variables()
-                self._wake()
-
-    def _do_to_processes(self, instruction: ev.Instruction) -> bool:  # noqa: C901, PLR0912 - a table
-        match instruction:
-            case ev.StartWorker():
-                self._start_worker()
-            case ev.Welcome(step):
-                self._welcome(step)
-            case ev.Dispatch(request, step):
-                self._dispatch(request, step)
-            case ev.Fork():
-                self._fork(instruction)
-            case ev.Thaw(checkpoint, keep):
-                self._freezer.thaw(checkpoint, keep=keep)
-            case ev.Adopt(_, step):
-                self._adopt(step)
-            case ev.KillWorker():
-                self._kill_worker()
-            case ev.Drop(checkpoint):
-                self._drop(checkpoint)
-            case ev.MakeImage():
-                self._make_image(instruction)
-            case ev.GiveUpImage(name):
-                self._darkroom.give_up(name)
-            case ev.LoadImage(name, keep):
-                self._auditing.aside(True)
-                order = {"name": name, "store": self._recording.store(), "keep": keep}
-                self._command(do="load", order=order)
-            case ev.Bind(items, unbind):
-                self._auditing.aside(True)
-                self._command(do="bind", items=[to_json(item) for item in items], unbind=unbind)
-            case ev.Settle(step):
-                self._auditing.adopted(step, self._pid)
-            case ev.Call(args):
-                self._auditing.aside(True)
-                self._command(do="call", args=args)
-            case ev.SetTimer(name, seconds):
-                self._timers[name] = time.monotonic() + seconds
-            case ev.ClearTimer(name):
-                self._timers.pop(name, None)
-            case ev.Measure(urgent):
-                self._measure(urgent=urgent)
-            case ev.InterruptAgain():
-                if self._worker is not None:
-                    self._worker.interrupt()
-            case ev.AskWorkerToExit():
-                self._command(do="exit")
-                if isinstance(self._speaker.current, ev.Request) and not self._speaker.is_replied:
-                    self.interrupt()
-            case ev.Stop():
-                self._stop = instruction
-            case _:
-                return False
-        return True
-
-    def _tell(self, instruction: ev.Instruction) -> bool:
-        """Answer what was asked; return whether it was that."""
-        match instruction:
-            case ev.Answer():
-                self._answer(instruction)
-            case ev.TellLineage():
-                self._auditing.ask(instruction)
-                self._wake()
-            case ev.TellRecording(ask):
-                self._answer(ev.Answer(ask, self._recording.status()))
-            case ev.TellWhy(ask):
-                self._answer(ev.Answer(ask, self._recording.decisions()))
-            case ev.TellLoops(ask, place, share):
-                found = place or self._recording.loops()
-                on = None if found is None or share is None else {**found, "epsilon": share}
-                self._answer(ev.Answer(ask, on))
-            case ev.StartProgram(ask):
-                self._answer(self._start_program(ask))
-            case ev.Mention(text):
-                self._speaker.mention(text)
-            case ev.Recall(_, step):
-                self._speaker.obey(instruction)
-                self._recording.recalled(step)
-            case _:
-                return self._speaker.obey(instruction)
-        return True
-
-    def _start_worker(self) -> None:
-        try:
-            pid, sock = self._spawner.start()
-        except OSError as error:
-            self._handle(ev.WorkerGone(error.strerror or str(error)))
-            return
-        self._worker = LiveWorker(pid, Link(sock))
-
-    def _start_program(self, ask: ev.Ask) -> ev.Answer:
-        self._end_program()
-        try:
-            program = self._program = Program(ask.args["verb"], ask.args["words"])
-        except (OSError, ValueError) as error:
-            return ev.Answer(ask, error=EngineError(f"chex could not be started: {error}"))
-        return ev.Answer(ask, {"pid": program.pid, "folder": program.folder})
-
-    def _end_program(self) -> None:
-        program, self._program = self._program, None
-        if program is not None:
-            program.end()
-
-    def _welcome(self, step: Step) -> None:
-        event, fds = self._newcomer
-        self._auditing.started(event, fds, step)
-        self._recording.worker_started(event["startup"], event["ignored"])
-        self._follow_variables()
-
-    def _follow_variables(self) -> None:
-        """Have the worker tell what cells do to variables, if anybody wants to know."""
-        if self._recording.follows_variables():
-            self._command(do="follow_variables")
-
-    def _dispatch(self, request: ev.Request, step: Step | None) -> None:
-        if request.kind == "again" and request.cell is not None:
-            request = replace(request, frames=self._front.cell(request.cell.source))
-        self._speaker.given(request)
-        channel = Channel.CONTROL if request.control else Channel.SHELL
-        self._auditing.dispatched(request, step)
-        if step is not None:
-            message = message_id(request.frames)
-            self._recording.started(step, message, is_again=request.kind == "again")
-        if self._worker is not None:
-            self._worker.send(channel, [str(request.seq).encode(), *request.frames])
-
-    def _fork(self, fork: ev.Fork) -> None:
-        self._auditing.aside(True)
-        fd = self._freezer.connect(fork.checkpoint)
-        self._command([fd], do="fork", checkpoint=fork.checkpoint, for_image=fork.for_image)
-
-    def _make_image(self, wanted: ev.MakeImage) -> None:
-        recording, is_artifact = self._recording, bool(wanted.only)
-        store = recording.artifact_store() if is_artifact else recording.store()
-        if store is None:
-            self._handle(ev.ImageFailed(wanted.name, "nothing is recorded here"))
-            return
-        # What artifacts may take is decided before they are stored.
-        budget = None if is_artifact else self._store_budget
-        order = {**to_json(wanted), "store": store, "budget": budget}
-        if wanted.checkpoint is None:
-            self._auditing.aside(True)
-            self._command(do="image", order=order)
-        elif (control := self._freezer.control(wanted.checkpoint)) is not None:
-            self._darkroom.order(control, order)
-        else:
-            self._handle(ev.ImageFailed(wanted.name, "its checkpoint is gone"))
-
-    def _adopt(self, step: Step) -> None:
-        pid = self._state.worker_pid
-        link = self._freezer.thawed(pid)
-        if link is None:
-            return
-        self._kill_worker()
-        self._worker = LiveWorker(pid, link)
-        self._auditing.adopted(step, pid)
-        self._follow_variables()
-        self._speaker.is_replied = True
-        self._front.switched()
-
-    def _kill_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.kill()
-            self._leave_worker()
-
-    def _leave_worker(self) -> None:
-        self._end_program()  # the cell that it was for is gone
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-
-    def _drop(self, checkpoint: CheckpointId) -> None:
-        self._freezer.drop(checkpoint)
-        self._files.forget(checkpoint)
-
-    def interrupt(self) -> None:
-        """Send the worker, and what it started, what Ctrl-C sends."""
-        if os.getpgrp() == os.getpid():
-            os.killpg(os.getpgrp(), signal.SIGINT)  # comes back to `_on_signal`
-        elif self._worker is not None:
-            self._worker.interrupt()
-            self._handle(ev.Interrupted(proc.cpu_seconds(self._pid)))
-
-    def _answer(self, answer: ev.Answer) -> None:
-        result = to_json(answer.result)
-        if not answer.ask.from_cell:
-            self._front.answer(answer.ask, result, answer.error)
-        elif answer.error is not None:
-            self._command(do="answer", token=answer.ask.token, error=str(answer.error))
-        else:
-            self._command(do="answer", token=answer.ask.token, result=result)
-
-    def _measure(self, *, urgent: bool) -> None:
-        self._meter.request(self._pid, self._freezer.pids, urgent=urgent)
-
-    def _command(self, _fds: Sequence[int] = (), **fields: Any) -> None:
-        """Tell the worker to do something; without one there is nobody to tell."""
-        if self._worker is not None:
-            self._worker.command(_fds, **fields)
-        else:
-            for fd in _fds:
-                os.close(fd)
+    # ------------------------------------------------------------ the end
 
     def _end(self) -> None:
         for result in self._darkroom.wait(_LAST_IMAGE_S):

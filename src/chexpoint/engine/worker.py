@@ -20,12 +20,10 @@ import signal
 import sys
 import threading
 import time
-import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ipykernel.jsonutil import json_clean
-from ipykernel.kernelapp import IPKernelApp
 
 from chexpoint.config import here
 from chexpoint.engine import proc
@@ -41,14 +39,10 @@ from chexpoint.engine.repairs import Repairs
 from chexpoint.engine.shared_memory import shared_mappings
 from chexpoint.engine.threads import native_thread_hazards, suspect_threads
 from chexpoint.engine.wire import Channel, Link, Packet
-from chexpoint.engine.worker_audit import (
-    Coverage,
-    WorkerAudit,
-    cover,
-    startup_files,
-)
+from chexpoint.engine.worker_app import Frame, WorkerApp
+from chexpoint.engine.worker_audit import Coverage, WorkerAudit, cover, startup_files
+from chexpoint.engine.worker_debugging import WorkerDebugging
 from chexpoint.engine.worker_images import WorkerImages
-from chexpoint.engine.worker_kernel import WorkerKernel
 from chexpoint.engine.worker_loops import WorkerLoops
 from chexpoint.engine.worker_variables import WorkerVariables
 from chexpoint.errors import EngineError
@@ -56,102 +50,6 @@ from chexpoint.model import Hazard, to_json
 
 # A burst of cells is written to the history once.
 _HISTORY_DELAY_S = 0.5
-
-
-class Frame:
-    """A received frame with the two attributes ipykernel wants of a ``zmq.Frame``."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self, data: bytes) -> None:
-        self.bytes = data
-
-    @property
-    def buffer(self) -> memoryview:
-        return memoryview(self.bytes)
-
-    def __len__(self) -> int:
-        return len(self.bytes)
-
-
-class Outlet:
-    """One outgoing Jupyter channel; looks to ipykernel like the socket it writes to."""
-
-    def __init__(self, worker: Worker, channel: Channel) -> None:
-        self._worker = worker
-        self._channel = channel
-
-    def send_multipart(self, parts: Any, *_: Any, **__: Any) -> None:
-        frames = [
-            part.bytes if isinstance(getattr(part, "bytes", None), bytes) else part
-            for part in parts
-        ]
-        self._worker.link.send(self._channel, frames)
-
-    def send(self, part: Any, *_: Any, **__: Any) -> None:
-        self.send_multipart([part])
-
-    def flush(self, *_: Any, **__: Any) -> None:
-        """Nothing waits here: the kernel's socket buffer is the only one."""
-
-    on_recv = flush
-
-
-class WorkerApp(IPKernelApp):
-    """ipykernel's application without sockets, threads and connection file."""
-
-    if TYPE_CHECKING:  # a trait that is never None here
-        profile_dir: Any
-
-    name = "ipython-kernel"
-    kernel_class = WorkerKernel
-    worker: Worker
-
-    def init_poller(self) -> None:
-        """The supervisor watches the parent."""
-
-    def init_heartbeat(self) -> None:
-        """The supervisor's heart beats."""
-
-    def write_connection_file(self, **_: Any) -> None:
-        """The supervisor writes it."""
-
-    def log_connection_info(self) -> None:
-        names = ("shell", "iopub", "stdin", "hb", "control")
-        self._ports = {name: getattr(self, f"{name}_port") for name in names}
-
-    def close(self) -> None:
-        self.reset_io()
-
-    def init_sockets(self) -> None:
-        self.iopub_socket = self.iopub_thread = Outlet(self.worker, Channel.IOPUB)
-        self.shell_socket = Outlet(self.worker, Channel.SHELL)
-        self.control_socket = Outlet(self.worker, Channel.CONTROL)
-        self.stdin_socket = Outlet(self.worker, Channel.STDIN)
-        self.configure_tornado_logger()
-
-    def init_kernel(self) -> None:
-        self.kernel = self.kernel_class.instance(
-            parent=self,
-            session=self.session,
-            shell_stream=self.shell_socket,
-            control_stream=self.control_socket,
-            # Stock looks up which thread runs the shell to make async cells interruptible.
-            shell_channel_thread=types.SimpleNamespace(parent_thread=threading.main_thread()),
-            iopub_thread=self.iopub_thread,
-            iopub_socket=self.iopub_socket,
-            stdin_socket=self.stdin_socket,
-            log=self.log,
-            profile_dir=self.profile_dir,
-            user_ns=self.user_ns,
-        )
-        self.kernel.chex_worker = self.worker
-        self.kernel.record_ports({f"{name}_port": port for name, port in self._ports.items()})
-        self.displayhook.get_execution_count = lambda: self.kernel.execution_count
-
-
-# Configuration for ipykernel is found by the name of its application's class.
-WorkerApp.__name__ = IPKernelApp.__name__
 
 
 class Worker:
@@ -175,7 +73,6 @@ class Worker:
         self._child_signal = ChildSignal()
         self._files = FileWatch()
         self._resident_then = 0
-        self._debugging = False
         self._save_history_at: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------ life
@@ -192,6 +89,7 @@ class Worker:
         use_cell_folder(self.supervisor)
         self._history().release()
         self._images = WorkerImages(self.shell, self.folder, self._loop)
+        self._debugging = WorkerDebugging(self.kernel, self._images, self._loop)
         self.loops = WorkerLoops(self, self.shell)
         self.variables = WorkerVariables(self.shell, self._images.variables)
         self._files = FileWatch(ignored=[str(app.profile_dir.location)])
@@ -401,39 +299,7 @@ class Worker:
                     bound = self.kernel.as_in_cells(self.variables.bind, *given)
                 self.tell(**bound)
             case "call":
-                self.tell(event="returned", result=self._call(command["args"]))
-
-    def _call(self, args: dict[str, Any]) -> Any:
-        """Do something for the debugger, which lives in the supervisor."""
-        match args["what"]:
-            case "debug_listen":
-                import debugpy
-
-                try:
-                    debugpy.listen((args["host"], args["port"]))
-                except Exception as error:
-                    return {"ok": False, "error": str(error)}
-                self._debugging = True
-                self._keep_leading_lines(True)
-                return {"ok": True, "modules": self.kernel._kernel_modules}
-            case "debug_transforms":
-                self._keep_leading_lines(args["on"])
-                return {}
-            case "debug_request":
-                self._images.ran(0, None)
-                request = self.kernel.debugger_here().process_request(args["message"])
-                return json_clean(self._loop.run_until_complete(request))
-        return None
-
-    def _keep_leading_lines(self, on: bool) -> None:
-        """Breakpoints are set by line number: empty first lines must then stay."""
-        from IPython.core.inputtransformer2 import leading_empty_lines
-
-        transforms = self.shell.input_transformer_manager.cleanup_transforms
-        if on and leading_empty_lines in transforms:
-            transforms.remove(leading_empty_lines)
-        elif not on and leading_empty_lines not in transforms:
-            transforms.insert(0, leading_empty_lines)
+                self.tell(event="returned", result=self._debugging.obey(command["args"]))
 
     # ------------------------------------------------------------ checkpoints
 
@@ -495,7 +361,7 @@ class Worker:
         self, shared: list[proc.Mapping], descriptors: list[Descriptor]
     ) -> list[Hazard]:
         found = find_hazards(shared, descriptors)
-        if self._debugging:
+        if self._debugging.is_attached:
             advice = "restart the kernel to checkpoint again"
             found.append(Hazard(kind="debugger", what="the debugger is attached", advice=advice))
         if self.kernel.eventloop is not None:

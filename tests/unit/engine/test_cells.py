@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chexpoint.engine.asks import CellText
 from chexpoint.engine.cells import body_of, cell_text
-from chexpoint.engine.events import CellText
 
 
 def read(code: str, **content: object) -> CellText | None:

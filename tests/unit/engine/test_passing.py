@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from chexpoint.engine import Ask, Asked, EngineState, Request, Submitted, Way
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
+from chexpoint.engine.asks import CellText
 from chexpoint.engine.situation import Binding, Forking, Idle, Running
 from chexpoint.engine.timeline import Item, Pass
 from chexpoint.lineage import Step
@@ -27,7 +29,7 @@ X = Item(ArtifactId("ax"), ("x",), "text")
 T = TypeVar("T")
 
 
-def of(kind: type[T], instructions: Iterable[ev.Instruction]) -> list[T]:
+def of(kind: type[T], instructions: Iterable[do.Instruction]) -> list[T]:
     return [each for each in instructions if isinstance(each, kind)]
 
 
@@ -51,9 +53,9 @@ def engine() -> EngineState:
     return state
 
 
-def submit(state: EngineState, seq: int, source: str) -> ev.Look:
-    cell = ev.CellText(source)
-    (look,) = of(ev.Look, state.handle(Submitted(Request(seq, "execute", (), cell=cell))))
+def submit(state: EngineState, seq: int, source: str) -> do.Look:
+    cell = CellText(source)
+    (look,) = of(do.Look, state.handle(Submitted(Request(seq, "execute", (), cell=cell))))
     return look
 
 
@@ -78,12 +80,12 @@ def known(state: EngineState, seq: int, source: str) -> Step:
         node=node, parent=parent, taint="", source=source, seconds=5.0, execution_count=seq
     )
     found = ev.Found(cell, record, ())
-    recalled = of(ev.Recall, state.handle(ev.Looked(seq, place, found=found)))
+    recalled = of(do.Recall, state.handle(ev.Looked(seq, place, found=found)))
     assert len(recalled) == 1
     return state.time.place
 
 
-def on_the_way(state: EngineState, *names: str) -> tuple[Step, ev.Look]:
+def on_the_way(state: EngineState, *names: str) -> tuple[Step, do.Look]:
     """Have a cell that must run wait behind a known one, and x loaded; others are absent."""
     place = known(state, 1, "x = y = 1")
     look = submit(state, 2, "print(x)")
@@ -98,9 +100,9 @@ def test_cell_runs_when_what_it_needs_is_loaded() -> None:
     state = engine()
     there, _ = on_the_way(state, "y")
     done = state.handle(ev.Bound(seconds=(0.1,)))
-    (settle,) = of(ev.Settle, done)
-    assert settle == ev.Settle(there)
-    assert len(of(ev.Dispatch, done)) == 1
+    (settle,) = of(do.Settle, done)
+    assert settle == do.Settle(there)
+    assert len(of(do.Dispatch, done)) == 1
     step = doing(state, Running).step
     assert step is not None
     assert step.absent == {"y"}
@@ -114,11 +116,11 @@ def test_what_cannot_be_loaded_is_told_and_another_way_is_found() -> None:
     state = engine()
     on_the_way(state)
     done = state.handle(ev.Bound("it is damaged", X.artifact))
-    (noted,) = of(ev.NoteLoads, done)
+    (noted,) = of(do.NoteLoads, done)
     assert noted.bound.why == "it is damaged"
     # It is asked again, and without a way the cell of the place is run.
-    (look,) = of(ev.Look, done)
-    (dispatch,) = of(ev.Dispatch, state.handle(ev.Looked(2, look.place)))
+    (look,) = of(do.Look, done)
+    (dispatch,) = of(do.Dispatch, state.handle(ev.Looked(2, look.place)))
     assert dispatch.request.kind == "again"
 
 
@@ -126,7 +128,7 @@ def test_worker_that_dies_while_it_loads_costs_what_it_loaded() -> None:
     state = engine()
     on_the_way(state)
     done = state.handle(ev.WorkerGone("killed"))
-    assert [each.bound.artifact for each in of(ev.NoteLoads, done)] == [X.artifact]
+    assert [each.bound.artifact for each in of(do.NoteLoads, done)] == [X.artifact]
     found: object = state.doing
     assert not isinstance(found, Binding)
 
@@ -139,7 +141,7 @@ def test_state_that_lacks_variables_is_no_way_to_a_whole_one() -> None:
     look = submit(state, 3, "print(globals())")
     # Nobody knows a way that leaves nothing out: all is run again, in the fresh interpreter.
     done = state.handle(ev.Looked(3, look.place))
-    assert len(of(ev.Thaw, done)) == 1
+    assert len(of(do.Thaw, done)) == 1
 
 
 def image(name: str) -> ImageInfo:
@@ -167,13 +169,13 @@ def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
         done = state.handle(ev.Froze(copy, 11))
         if not is_early:
             done = state.handle(chosen)
-        (order,) = of(ev.MakeImage, done)
+        (order,) = of(do.MakeImage, done)
         assert (order.checkpoint, order.only) == (copy, ("x",))
         assert order.name.startswith("artifact-ax")
         done = state.handle(ev.Imaged(image(order.name)))
-        (kept,) = of(ev.KeepArtifact, done)
+        (kept,) = of(do.KeepArtifact, done)
         assert (kept.artifact, kept.why) == (X.artifact, "")
-        assert ev.Drop(copy) in done
+        assert do.Drop(copy) in done
 
 
 def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
@@ -195,7 +197,7 @@ def test_copy_of_which_nothing_was_chosen_goes() -> None:
     step, copy = keepable(state)
     state.handle(ev.Forked(copy))
     state.handle(ev.Froze(copy, 11))
-    assert ev.Drop(copy) in state.handle(ev.Chosen(step, ()))
+    assert do.Drop(copy) in state.handle(ev.Chosen(step, ()))
 
 
 def test_process_that_cannot_be_copied_stores_it_itself() -> None:
@@ -203,10 +205,10 @@ def test_process_that_cannot_be_copied_stores_it_itself() -> None:
     step, copy = keepable(state)
     state.handle(ev.Refused(copy, ()))
     doing(state, Idle)
-    (order,) = of(ev.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
+    (order,) = of(do.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
     assert order.checkpoint is None
-    (kept,) = of(ev.KeepArtifact, state.handle(ev.ImageFailed(order.name, "no room")))
-    assert kept == ev.KeepArtifact(X.artifact, None, "no room")
+    (kept,) = of(do.KeepArtifact, state.handle(ev.ImageFailed(order.name, "no room")))
+    assert kept == do.KeepArtifact(X.artifact, None, "no room")
     doing(state, Idle)
 
 
@@ -220,10 +222,10 @@ def test_a_copy_that_is_on_its_way_is_waited_for() -> None:
         *state.handle(ev.Drained(ask)),
         *state.handle(ev.Forked(copy)),
     ]
-    assert not of(ev.Answer, done)
-    (order,) = of(ev.MakeImage, state.handle(ev.Froze(copy, 11)))
-    assert of(ev.Drain, state.handle(ev.Imaged(image(order.name)))) == [ev.Drain(ask)]
-    (answer,) = of(ev.Answer, state.handle(ev.Drained(ask)))
+    assert not of(do.Answer, done)
+    (order,) = of(do.MakeImage, state.handle(ev.Froze(copy, 11)))
+    assert of(do.Drain, state.handle(ev.Imaged(image(order.name)))) == [do.Drain(ask)]
+    (answer,) = of(do.Answer, state.handle(ev.Drained(ask)))
     assert answer.ask == ask
 
 
@@ -232,10 +234,10 @@ def test_all_that_is_written_is_waited_for() -> None:
     step, copy = keepable(state)
     state.handle(ev.Forked(copy))
     state.handle(ev.Froze(copy, 11))
-    (order,) = of(ev.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
+    (order,) = of(do.MakeImage, state.handle(ev.Chosen(step, ((X.artifact, ("x",)),))))
     ask = Ask(9, "drain")
-    assert of(ev.Drain, state.handle(Asked(ask))) == [ev.Drain(ask)]
-    assert not of(ev.Answer, state.handle(ev.Drained(ask)))
-    assert of(ev.Drain, state.handle(ev.Imaged(image(order.name)))) == [ev.Drain(ask)]
-    (answer,) = of(ev.Answer, state.handle(ev.Drained(ask)))
+    assert of(do.Drain, state.handle(Asked(ask))) == [do.Drain(ask)]
+    assert not of(do.Answer, state.handle(ev.Drained(ask)))
+    assert of(do.Drain, state.handle(ev.Imaged(image(order.name)))) == [do.Drain(ask)]
+    (answer,) = of(do.Answer, state.handle(ev.Drained(ask)))
     assert answer.ask == ask

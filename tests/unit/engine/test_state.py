@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chexpoint.engine import Ask, Asked, EngineState, Request, Submitted
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
 from chexpoint.engine.situation import Forking
 from chexpoint.errors import ForkRefused, RestoreFailed
 from chexpoint.model import CheckpointId
@@ -35,22 +36,22 @@ def test_a_bad_checkpoint_is_not_offered_again() -> None:
     # Not any more, but the signal may have been lost.
     instructions = state.handle(ev.TimedOut("interrupt", cpu_s=3.9))
     assert not state.held[checkpoint].bad
-    assert ev.InterruptAgain() in instructions
+    assert do.InterruptAgain() in instructions
     instructions = state.handle(ev.TimedOut("interrupt", cpu_s=3.9))
     assert state.held[checkpoint].bad
-    assert any(isinstance(i, ev.Fail) for i in instructions)
+    assert any(isinstance(i, do.Fail) for i in instructions)
     (answer,) = state.handle(Asked(Ask(3, "restore", {"ref": "a"})))
-    assert isinstance(answer, ev.Answer)
+    assert isinstance(answer, do.Answer)
     assert isinstance(answer.error, RestoreFailed)
 
 
 def test_status_tells_what_the_machine_lacks() -> None:
     state = EngineState(budget_bytes=2**30, missing=("no /proc",), can_fork=False)
     state.start()
-    assert not any(isinstance(i, ev.Fork) for i in state.handle(ev.WorkerReady(1)))
+    assert not any(isinstance(i, do.Fork) for i in state.handle(ev.WorkerReady(1)))
     assert state.status().missing == ("no /proc",)
     answers = state.handle(Asked(Ask(1, "checkpoint", {"name": "a"})))
-    (answer,) = [a for a in answers if isinstance(a, ev.Answer)]
+    (answer,) = [a for a in answers if isinstance(a, do.Answer)]
     assert isinstance(answer.error, ForkRefused)
 
 
@@ -66,10 +67,10 @@ def test_low_memory_lets_checkpoints_go_before_the_system_must() -> None:
     for available in (2**31, 2**29):
         measured = ev.Measured({}, held_bytes=0, worker_bytes=0, available_bytes=available)
         instructions = state.handle(measured)
-        dropped = [i for i in instructions if isinstance(i, ev.Drop)]
+        dropped = [i for i in instructions if isinstance(i, do.Drop)]
         assert bool(dropped) == (available < 2**30)
     assert root in state.held
-    assert ev.Measure(urgent=True) in instructions
+    assert do.Measure(urgent=True) in instructions
 
 
 def test_more_checkpoints_than_processes_are_reasonable_are_not_held() -> None:

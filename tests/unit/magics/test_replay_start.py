@@ -10,6 +10,7 @@ import pytest
 
 from chexpoint.engine import Ask, Asked, CellText, EngineState, Request, Submitted
 from chexpoint.engine import events as ev
+from chexpoint.engine import instructions as do
 from chexpoint.engine.situation import Forking, Running
 from chexpoint.engine.spawn import Program
 from chexpoint.model import CheckpointId
@@ -39,12 +40,12 @@ def restored() -> EngineState:
     return state
 
 
-def has_timer(instructions: list[ev.Instruction]) -> bool:
-    return any(isinstance(each, ev.SetTimer) and each.timer == "interrupt" for each in instructions)
+def has_timer(instructions: list[do.Instruction]) -> bool:
+    return any(isinstance(each, do.SetTimer) and each.timer == "interrupt" for each in instructions)
 
 
 def test_a_program_is_started_at_once() -> None:
-    assert restored().handle(Asked(START)) == [ev.StartProgram(START)]
+    assert restored().handle(Asked(START)) == [do.StartProgram(START)]
 
 
 def test_a_cell_that_waits_for_a_program_does_not_hang() -> None:
@@ -61,7 +62,7 @@ def test_a_cell_that_waits_for_a_program_does_not_hang() -> None:
 def test_a_cell_that_is_run_again_for_its_state_starts_nothing() -> None:
     state = restored()
     state.doing = Running(Request(-1, "again", ()), None)
-    assert state.handle(Asked(START)) == [ev.Answer(START)]
+    assert state.handle(Asked(START)) == [do.Answer(START)]
 
 
 def test_the_time_of_a_program_is_no_cost_of_the_state() -> None:
