@@ -19,6 +19,7 @@ from chexpoint.project.batch import Batch, VersionRun
 from chexpoint.project.batch_plan import plan_versions
 from chexpoint.project.parameters import combinations
 from chexpoint.project.sources import read_source
+from tests.support.studies import write_notebook
 
 pytestmark = pytest.mark.slow
 
@@ -26,20 +27,7 @@ TIMEOUT_S = 120.0
 
 
 def notebook(path: Path, *sources: str) -> Path:
-    cells: list[dict[str, Any]] = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{at}",
-            "source": source,
-            "metadata": {},
-            "outputs": [],
-            "execution_count": None,
-        }
-        for at, source in enumerate(sources)
-    ]
-    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
+    return write_notebook(path, sources)
 
 
 def script(path: Path, text: str) -> Path:

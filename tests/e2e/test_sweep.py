@@ -20,6 +20,7 @@ from chexpoint.project import (
     plan_versions,
     read_source,
 )
+from tests.support.studies import write_notebook
 
 pytestmark = pytest.mark.slow
 
@@ -28,20 +29,8 @@ TIMEOUT_S = 120.0
 
 def notebook(path: Path, *sources: str) -> Path:
     """Write a notebook; cells that begin with ``# parameters`` have the tag."""
-    cells: list[dict[str, Any]] = [
-        {
-            "cell_type": "code",
-            "id": f"cell-{at}",
-            "source": source,
-            "metadata": {"tags": ["parameters"]} if source.startswith("# parameters") else {},
-            "outputs": [],
-            "execution_count": None,
-        }
-        for at, source in enumerate(sources)
-    ]
-    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
+    tagged = [at for at, source in enumerate(sources) if source.startswith("# parameters")]
+    return write_notebook(path, sources, {at: ["parameters"] for at in tagged})
 
 
 def swept(batch: Batch, file: Path, *options: str) -> tuple[list[VersionRun], list[str]]:

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
-from chexpoint.cli.picture_files import add_file_option, add_project_option, project_in
+from chexpoint.cli.picture_files import (
+    PictureFiles,
+    add_file_option,
+    add_project_option,
+    project_in,
+)
 from chexpoint.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -104,11 +109,12 @@ class GraphCommand:
     def run(self, args: argparse.Namespace) -> int:
         """Answer the question, and return 0."""
         from chexpoint.cli import graph_answers as answers
+        from chexpoint.view import GRAPH_START
 
         question = args.question or ""
         _refuse_misfits(args, question)
         if question == "" or (args.svg or args.html):
-            files = answers.Files.of(args)
+            files = PictureFiles.of(args, start=GRAPH_START, verb="chex graph")
             with opened_graph(args.project) as opened:
                 answers.whole(opened, args, files)
             return 0

@@ -6,16 +6,15 @@ import json
 import math
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chexpoint.cli.picture_files import (
-    STANDARD_OUTPUT,
-    drawing_to_file,
+    PictureFiles,
+    print_drawn,
     print_text,
-    refuse_mixture,
     window_width,
+    write_drawn,
 )
 from chexpoint.cli.plan import parse_time
 from chexpoint.errors import ChexError, InvalidValue
@@ -30,8 +29,6 @@ from chexpoint.graph import (
 )
 from chexpoint.model import Artifact, ArtifactId, Seconds, parse_size, to_json
 from chexpoint.view import (
-    GRAPH_START,
-    PAGE_START,
     ArtifactRow,
     artifact_text,
     artifacts_text,
@@ -54,24 +51,6 @@ if TYPE_CHECKING:
 
 _DAY_S = 24 * 3600.0
 _OLD_S = 30 * _DAY_S
-_VERB = "chex graph"
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Where pictures go; found out before anything is read."""
-
-    svg: Path | None
-    html: Path | None
-
-    @classmethod
-    def of(cls, args: argparse.Namespace) -> Files:
-        """Return the files that the user named."""
-        refuse_mixture(svg=args.svg, html=args.html, json=args.json)
-        return cls(
-            drawing_to_file(args.svg, suffix=".svg", start=GRAPH_START, verb=_VERB),
-            drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb=_VERB),
-        )
 
 
 class _Asked:
@@ -97,7 +76,7 @@ class _Asked:
         return [self.row(each) for each in artifacts]
 
 
-def whole(opened: OpenGraph, args: argparse.Namespace, files: Files) -> None:
+def whole(opened: OpenGraph, args: argparse.Namespace, files: PictureFiles) -> None:
     """Show the graph as a whole, or what leads to one of its artifacts."""
     asked = _Asked(opened)
     graph = asked.graph
@@ -106,15 +85,11 @@ def whole(opened: OpenGraph, args: argparse.Namespace, files: Files) -> None:
     drawn = _drawn(opened, asked, aim, args, files)
     if args.json:
         print(json.dumps(_json(opened, asked, aim)))
-        return
-    for file, text in drawn:
-        if file is None:
-            print_text(text, "xmlcharrefreplace")
-        elif STANDARD_OUTPUT not in {args.svg, args.html}:
-            print_text(f"drew {file}")
-    if not drawn and aim is not None:
+    elif drawn:
+        print_drawn(drawn)
+    elif aim is not None:
         print_text(_prospect(asked, aim))
-    elif not drawn:
+    else:
         print_text(graph_text(_summary(opened, asked), width=window_width()))
 
 
@@ -244,7 +219,7 @@ def _drawn(
     asked: _Asked,
     aim: Prospect | None,
     args: argparse.Namespace,
-    files: Files,
+    files: PictureFiles,
 ) -> list[tuple[Path | None, str]]:
     """Return what was drawn, after it is in its files; those without one are printed."""
     if not args.svg and not args.html:
@@ -252,9 +227,7 @@ def _drawn(
     picture = _picture(asked.graph, aim)
     drawn = [(files.svg, picture)] if args.svg else []
     drawn += [(files.html, _page(opened, asked, picture))] if args.html else []
-    for file, text in drawn:
-        if file is not None:
-            file.write_text(text, encoding="utf-8")
+    write_drawn(drawn)
     return drawn
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +101,48 @@ def drawing_to_file(value: str | None, *, suffix: str, start: str, verb: str) ->
     if value is None or value == STANDARD_OUTPUT:
         return None
     return replaceable_file(value, suffix=suffix, start=start, verb=verb)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFiles:
+    """Where a picture and a page go; found out before anything is read."""
+
+    svg: Path | None
+    html: Path | None
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, *, start: str, verb: str) -> PictureFiles:
+        """Return the files that the user named; ``start`` is how a picture of the verb begins.
+
+        Raises
+        ------
+        InvalidValue
+            If one of them may not be replaced, or two things would go to standard output.
+        """
+        from chexpoint.view import PAGE_START
+
+        refuse_mixture(svg=args.svg, html=args.html, json=args.json)
+        return cls(
+            drawing_to_file(args.svg, suffix=".svg", start=start, verb=verb),
+            drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb=verb),
+        )
+
+
+def write_drawn(drawn: Sequence[tuple[Path | None, str]]) -> None:
+    """Write what was drawn into its files."""
+    for file, text in drawn:
+        if file is not None:
+            file.write_text(text, encoding="utf-8")
+
+
+def print_drawn(drawn: Sequence[tuple[Path | None, str]]) -> None:
+    """Print what was drawn for standard output; else tell which files were written."""
+    is_printed = any(file is None for file, _ in drawn)
+    for file, text in drawn:
+        if file is None:
+            print_text(text, "xmlcharrefreplace")
+        elif not is_printed:
+            print_text(f"drew {file}")
 
 
 def refuse_mixture(*, json: bool, **drawings: str | None) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import (
-    STANDARD_OUTPUT,
+    PictureFiles,
     add_file_option,
     add_project_option,
-    drawing_to_file,
+    print_drawn,
     print_text,
     project_in,
-    refuse_mixture,
     window_width,
+    write_drawn,
 )
 from chexpoint.cli.store_files import opened_store, store_budget
 
@@ -45,7 +45,6 @@ class StoreCommand:
     def run(self, args: argparse.Namespace) -> int:
         """Print or draw what is in the store, and return 0."""
         from chexpoint.view import (
-            PAGE_START,
             STORE_START,
             image_names,
             store_html,
@@ -54,27 +53,19 @@ class StoreCommand:
             store_text,
         )
 
-        refuse_mixture(svg=args.svg, html=args.html, json=args.json)
-        svg_file = drawing_to_file(args.svg, suffix=".svg", start=STORE_START, verb="chex store")
-        html_file = drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb="chex store")
+        files = PictureFiles.of(args, start=STORE_START, verb="chex store")
         project = project_in(args.project)
         with opened_store(project, budget_bytes=store_budget(project)) as store:
             usage = store.usage()
         nodes = project.image_nodes()
         names = image_names(nodes, project.tree()) if nodes else {}
-        wanted = ((args.svg, svg_file, store_svg), (args.html, html_file, store_html))
+        wanted = ((args.svg, files.svg, store_svg), (args.html, files.html, store_html))
         drawn = [(file, draw(usage, names=names)) for value, file, draw in wanted if value]
-        for file, text in drawn:
-            if file is not None:
-                file.write_text(text, encoding="utf-8")
+        write_drawn(drawn)
         if args.json:
             print(json.dumps(store_json(usage, nodes)))
-            return 0
-        for file, text in drawn:
-            if file is None:
-                print_text(text, "xmlcharrefreplace")
-            elif STANDARD_OUTPUT not in {args.svg, args.html}:
-                print_text(f"drew {file}")
-        if not drawn:
+        elif drawn:
+            print_drawn(drawn)
+        else:
             print_text(store_text(usage, names=names, width=window_width()))
         return 0

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from chexpoint.cli.command import add_json_option
 from chexpoint.cli.picture_files import (
-    STANDARD_OUTPUT,
+    PictureFiles,
     add_file_option,
     add_project_option,
-    drawing_to_file,
     nothing_recorded,
+    print_drawn,
     print_text,
     project_in,
-    refuse_mixture,
     window_width,
+    write_drawn,
 )
 
 if TYPE_CHECKING:
@@ -44,28 +44,20 @@ class TreeCommand:
 
     def run(self, args: argparse.Namespace) -> int:
         """Print or draw the tree, and return 0."""
-        from chexpoint.view import PAGE_START, TREE_START, tree_html, tree_svg, tree_text
+        from chexpoint.view import TREE_START, tree_html, tree_svg, tree_text
 
-        refuse_mixture(svg=args.svg, html=args.html, json=args.json)
-        svg_file = drawing_to_file(args.svg, suffix=".svg", start=TREE_START, verb="chex tree")
-        html_file = drawing_to_file(args.html, suffix=".html", start=PAGE_START, verb="chex tree")
+        files = PictureFiles.of(args, start=TREE_START, verb="chex tree")
         project = project_in(args.project)
         tree, held = project.tree().current(), project.checkpoints()
         if not tree.nodes:
             raise nothing_recorded(project)
-        wanted = ((args.svg, svg_file, tree_svg), (args.html, html_file, tree_html))
+        wanted = ((args.svg, files.svg, tree_svg), (args.html, files.html, tree_html))
         drawn = [(file, draw(tree, checkpoints=held)) for value, file, draw in wanted if value]
-        for file, text in drawn:
-            if file is not None:
-                file.write_text(text, encoding="utf-8")
+        write_drawn(drawn)
         if args.json:
             print(json.dumps(tree.to_json(held)))
-            return 0
-        for file, text in drawn:
-            if file is None:
-                print_text(text, "xmlcharrefreplace")
-            elif STANDARD_OUTPUT not in {args.svg, args.html}:
-                print_text(f"drew {file}")
-        if not drawn:
+        elif drawn:
+            print_drawn(drawn)
+        else:
             print_text(tree_text(tree, checkpoints=held, width=window_width()))
         return 0

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.diff import DiffCommand
 from chexpoint.errors import InvalidValue
 from chexpoint.project import Project
+from tests.support.commands import run_command
 from tests.unit.view.worlds import recorded
 
 
 def run(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = DiffCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(DiffCommand(), *words)
 
 
 @pytest.fixture

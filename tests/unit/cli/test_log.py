@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.log import LogCommand
 from chexpoint.errors import InvalidValue
 from chexpoint.model import path_cell_from_json
 from chexpoint.project import Project
+from tests.support.commands import run_command
 from tests.unit.view.worlds import BASE, TUNED, record_version, recorded
 
 
 def run(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = LogCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(LogCommand(), *words)
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from chexpoint.cli import main
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.plan import PlanCommand, parse_budget, parse_time, patience
 from chexpoint.errors import InvalidValue
 from chexpoint.model import Plan, PlanStep
 from chexpoint.plan import PLANNERS, check_plan, sample_tree
 from chexpoint.project import Project
 from chexpoint.view import PLAN_START
+from tests.support.commands import run_command
 from tests.unit.view.worlds import recorded
 
 SMALL = {
@@ -34,9 +34,7 @@ SMALL = {
 
 def run(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = PlanCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(PlanCommand(), *words)
 
 
 def tree_file(folder: Path, data: object = SMALL) -> str:

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.show import ShowCommand
 from chexpoint.errors import CatalogError, ChexError, InvalidValue
 from chexpoint.magics.lineage_view import LineageView
@@ -26,13 +25,12 @@ from chexpoint.model import (
     lineage_from_json,
 )
 from chexpoint.project import Project
+from tests.support.commands import run_command
 
 
 def show(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = ShowCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(ShowCommand(), *words)
 
 
 def cell(number: int, audit: CellAudit) -> CellLineage:

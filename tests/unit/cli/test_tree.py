@@ -9,19 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.tree import TreeCommand
 from chexpoint.errors import InvalidValue
 from chexpoint.model import tree_from_json
 from chexpoint.project import Project
+from tests.support.commands import run_command
 from tests.unit.view.worlds import recorded
 
 
 def run(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = TreeCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(TreeCommand(), *words)
 
 
 @pytest.fixture

@@ -7,19 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.cli.command import OneLineParser
 from chexpoint.cli.versions import VersionsCommand
 from chexpoint.errors import InvalidValue
 from chexpoint.model import CellRecord
 from chexpoint.project import Project
+from tests.support.commands import run_command
 from tests.unit.view.worlds import lineage_of, recorded, side_cell
 
 
 def run(*words: str) -> int:
     """Run the verb with some words."""
-    command, parser = VersionsCommand(), OneLineParser()
-    command.prepare_parser(parser)
-    return command.run(parser.parse_args(words))
+    return run_command(VersionsCommand(), *words)
 
 
 def test_versions_are_listed_oldest_first(
