@@ -34,8 +34,10 @@ from tests.support.docs_blocks import (
     Block,
     blocks_of,
     chex_commands,
+    is_synopsis,
     shell_lines,
 )
+from tests.support.docs_shell import Typed, is_shown
 
 MAGIC_CLASSES = (
     ChexMagics,
@@ -236,14 +238,31 @@ def test_the_blocks_are_found() -> None:
     ]
 
 
+def test_what_a_page_shows_may_differ_in_times_and_sizes_alone() -> None:
+    page = ("✓  base  same  4 cells  1.5 s  ad07b243", "", "held 105 MB; 3 of 3 reproduced")
+    found = "✓  base    same  4 cells  23 ms  0f07b2aa\n\nheld 1.0 GB; 3 of 3 reproduced\n"
+    assert is_shown(page, found)
+    assert not is_shown(page, found.replace("4 cells", "5 cells"))
+    assert not is_shown(page, found.replace("3 of 3", "2 of 3"))
+    assert not is_shown(page, found.replace("same", "close"))
+    assert not is_shown(page, "✓  base  same  4 cells  1.5 s  ad07b243\n")
+    assert not is_shown(page, "")
+    assert is_shown(("first", "...", "last"), "first\nsecond\nthird\nlast\n")
+    assert not is_shown(("first", "...", "last"), "first\nsecond\n")
+    assert not is_shown(("34 in 51 runs",), "3 in 3 runs\n")
+    assert is_shown(("34 in 51 runs",), "3 in 3 runs\n", is_larger=True)
+
+
+def test_a_shown_failure_is_expected() -> None:
+    assert Typed(line="chex replay", shown=("0 of 1 version reproduced: 1 different",)).code == 1
+    assert Typed(line="chex replay", shown=("2 of 2 versions reproduced: 2 same",)).code == 0
+    assert Typed(line="chex tree", shown=()).code == 0
+    assert Typed(line="chex replay a.chex", shown=("Run it? [y/N] y",)).answer == "y"
+
+
 def written_flags(text: str) -> set[str]:
     """Return the options that a text names."""
     return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text))
-
-
-def is_synopsis(line: str) -> bool:
-    """Return whether brackets say what may be left out."""
-    return re.search(r"\[[A-Z-]", line) is not None
 
 
 # ---------------------------------------------------------------- Python

@@ -5,15 +5,25 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.support.docs_kernel import NotebookCell, open_kernel
-
-DOCS = Path(__file__).parent.parent.parent / "docs"
+from tests.support.docs_blocks import DOCS, blocks_of
+from tests.support.docs_kernel import CellRun, KernelRunner, NotebookCell, open_kernel
+from tests.support.docs_shell import Shell, is_shown, typed_lines
 
 pytestmark = pytest.mark.slow
+
+# What the tutorial begins with is how CI itself begins, and the browser test starts JupyterLab.
+ELSEWHERE = (
+    "python3 -m venv .venv",
+    ".venv/bin/pip install . jupyterlab",
+    ". .venv/bin/activate",
+    "jupyter lab",
+)
 
 
 def python_blocks(page: str) -> list[str]:
@@ -22,17 +32,39 @@ def python_blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def test_the_tutorial_works_cell_by_cell(tmp_path: Path) -> None:
-    with open_kernel(tmp_path) as kernel:
-        shown = []
-        for number, block in enumerate(python_blocks("tutorials/first-steps.md")):
-            run = kernel.run(NotebookCell(id=str(number), source=block, tags=frozenset()))
-            assert run.status == "ok", run.text
-            if block.startswith("print("):
-                shown.append(run.text.split())
-    before, after = shown
-    assert after[:2] == before
-    assert after[2:] == ["200000", "40"]
+def test_the_tutorial_leads_from_the_installation_to_a_colleague(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the page: cells in a kernel, command lines in a shell."""
+    monkeypatch.setenv("JPY_SESSION_NAME", "walk.ipynb")
+    home, clone = tmp_path / "home", tmp_path / "clone"
+    home.mkdir()
+    clone.mkdir()
+    shell = Shell(clone, home)
+    blocks = blocks_of(DOCS / "tutorials" / "first-half-hour.md")
+    counted = Counter(block.language for block in blocks)
+    assert min(counted[language] for language in ("bash", "python", "text", "console")) > 1
+    with ExitStack() as stack:
+        kernel: KernelRunner | None = None
+        run: CellRun | None = None
+        for block in blocks:
+            if block.title:
+                (shell.folder / block.title).write_text(block.text, encoding="utf-8")
+            elif block.language == "python":
+                kernel = kernel or stack.enter_context(open_kernel(home, shell.folder))
+                cell = NotebookCell(id=str(block.line), source=block.text, tags=frozenset())
+                run = kernel.run(cell)
+                assert run.status == "ok", f"{block}: {run.text}"
+            elif block.language == "text":
+                assert run is not None
+                assert is_shown(tuple(block.text.splitlines()), run.text), f"{block}: {run.text}"
+            else:
+                stack.close()  # the page says so
+                for typed in typed_lines(block):
+                    if typed.line not in ELSEWHERE:
+                        shell.check(typed, block)
+    assert shell.folder == tmp_path / "clone" / "colleague"
+    assert {"walk.chex", "unpacked"} <= {path.name for path in shell.folder.iterdir()}
 
 
 def test_the_engine_works_without_jupyter() -> None:

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
 
-_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", re.DOTALL | re.MULTILINE
+)
 _SEPARATORS = {"|", "||", "&&", ";", "&", "(", ")", "<("}
 
 
@@ -25,6 +27,8 @@ class Block:
     language: str
     text: str
     line: int
+    title: str = ""
+    """The name of the file that it is; of others, nothing."""
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -34,7 +38,7 @@ def blocks_of(page: Path, *languages: str) -> list[Block]:
     """Return the blocks of a page, all of them or those in some languages."""
     text = page.read_text(encoding="utf-8")
     found = [
-        Block(page, match[2], match[3], text.count("\n", 0, match.start()) + 2)
+        Block(page, match[2], match[4], text.count("\n", 0, match.start()) + 2, match[3] or "")
         for match in _FENCE.finditer(text)
     ]
     return [block for block in found if not languages or block.language in languages]
@@ -77,3 +81,8 @@ def _until_comment(words: Iterator[str]) -> Iterator[str]:
             if word.startswith("#"):
                 return
             yield word
+
+
+def is_synopsis(line: str) -> bool:
+    """Return whether brackets say what may be left out."""
+    return re.search(r"\[[A-Z-]", line) is not None

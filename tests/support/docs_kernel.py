@@ -109,14 +109,16 @@ class KernelRunner:
 
 
 @contextlib.contextmanager
-def open_kernel(folder: Path) -> Iterator[KernelRunner]:
+def open_kernel(folder: Path, work: Path | None = None) -> Iterator[KernelRunner]:
     """Start a CHEX kernel and end it afterwards.
 
     Parameters
     ----------
     folder
-        An empty folder for its kernel spec, its IPython profile and its working directory, so
-        that nothing of the user's is touched.
+        An empty folder for its kernel spec and its IPython profile, so that nothing of the user's
+        is touched.
+    work
+        Where it runs; by default, in a new folder ``work`` below.
 
     Raises
     ------
@@ -127,8 +129,9 @@ def open_kernel(folder: Path) -> Iterator[KernelRunner]:
     from jupyter_client.manager import KernelManager
 
     write_spec(folder / "kernels" / KERNEL_NAME)
-    work = folder / "work"
-    work.mkdir()
+    if work is None:
+        work = folder / "work"
+        work.mkdir()
     specs = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
     manager = KernelManager(kernel_name=KERNEL_NAME, kernel_spec_manager=specs)
     log = folder / "kernel.log"
