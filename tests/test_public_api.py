@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points, version
+from pathlib import Path
 
 import pytest
 
 import chexpoint
 from chexpoint import errors
 
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "chexpoint"
+REFERENCE = ROOT / "docs" / "reference" / "python-api.md"
+
+# Nobody imports from the kernel: Jupyter starts it.
 PACKAGES = [
     "chexpoint",
-    "chexpoint.cli",
-    "chexpoint.compare",
-    "chexpoint.engine",
-    "chexpoint.image",
-    "chexpoint.lineage",
-    "chexpoint.magics",
-    "chexpoint.model",
-    "chexpoint.package",
-    "chexpoint.plan",
-    "chexpoint.project",
-    "chexpoint.replay",
-    "chexpoint.store",
-    "chexpoint.view",
+    *sorted({f"chexpoint.{path.parent.name}" for path in SOURCE.glob("*/__init__.py")}),
 ]
+PACKAGES.remove("chexpoint.kernel")
+
+# What IPython calls.
+FOR_IPYTHON = {"load_ipython_extension", "unload_ipython_extension"}
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -39,6 +38,16 @@ def test_all_is_sorted_and_true(name: str) -> None:
         exported, key=lambda n: (0 if n.isupper() else 1 if n[0].isupper() else 2, n)
     )
     assert [n for n in exported if not hasattr(module, n)] == []
+
+
+def test_the_reference_names_what_there_is() -> None:
+    page = REFERENCE.read_text(encoding="utf-8")
+    names = set(re.findall(r"`(chexpoint(?:\.\w+)+)", page))
+    own = {f"chexpoint.{name}" for name in chexpoint.__all__ if name != "__version__"}
+    assert own - names == {f"chexpoint.{name}" for name in FOR_IPYTHON}
+    for name in names - own:
+        module, _, attribute = name.removesuffix(".at").rpartition(".")
+        assert attribute in importlib.import_module(module).__all__, name
 
 
 def test_version_is_that_of_the_distribution() -> None:

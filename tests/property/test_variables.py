@@ -181,7 +181,7 @@ def test_a_cell_needs_nothing_but_what_it_reads(cells: list[str]) -> None:
     notebook.run(START)
     for cell in cells:
         np.random.seed(0)
-        image = notebook.watch.capture_groups(forms(notebook.names))
+        image = notebook.image_of(forms(notebook.names))
         arrays = {key: bytes(part) for key, part in image.arrays.items()}
         found = notebook.run(cell)
         error = notebook.error

@@ -5,11 +5,13 @@ from __future__ import annotations
 import linecache
 import sys
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from chexpoint.engine.variables import VariableWatch
+from chexpoint.image import Capture, TouchLog, capture
 from chexpoint.model import CellVariables, VariableGroup
 
 Seen = dict[int, tuple[int, Any]]
@@ -37,6 +39,10 @@ class Watched:
         for group in found.writes:
             self.groups |= dict.fromkeys(group.names, group)
         return found
+
+    def image_of(self, names: Iterable[str]) -> Capture:
+        """Return an image of some variables."""
+        return capture(self.names, touches=TouchLog(), only=set(names))
 
     def __getitem__(self, name: str) -> Any:
         return self.names[name]

@@ -301,10 +301,6 @@ class Engine:
         """Wait until all that cells did is written."""
         self._ask("drain")
 
-    def set_auto(self, mode: AutoMode) -> None:
-        """Change when checkpoints are taken by themselves."""
-        self._ask("auto", mode=mode)
-
     # ------------------------------------------------------------ end
 
     def close(self) -> None:

@@ -38,9 +38,6 @@ from chexpoint.engine.variable_telling import PART, Teller
 from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (
     INTERPRETERS,
-    Capture,
-    TouchLog,
-    capture,
     trouble_of,
     without_warnings,
 )
@@ -118,7 +115,6 @@ class VariableWatch:
         # The first question about any library lists all that is installed.
         with contextlib.suppress(metadata.PackageNotFoundError):
             metadata.distribution("ipython")
-        _ = capture
         sample: list[object] = [[], {}, (), "", 1.0, len]
         facts, small = self._known.reader.read(sample, LOADED_BUDGET_S)
         if small is not None and facts.digest:
@@ -459,10 +455,6 @@ class VariableWatch:
             self._known.main.pop(name, None)
             self._known.drop(name)
         self._known.place(left & self._known.facts.keys(), holders=1)
-
-    def capture_groups(self, names: Iterable[str]) -> Capture:
-        """Return an image of some variables; to be called in a copy of the process."""
-        return capture(self._known.main, touches=TouchLog(), only=set(names))
 
 
 def _differs(before: Facts | None, now: Facts) -> bool:

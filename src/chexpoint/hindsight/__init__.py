@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from chexpoint.hindsight.program.instrumenting import Instrumented, instrument
     from chexpoint.hindsight.run_log import (
         RunHead,
-        forget_runs,
         images_of_run,
         list_runs,
         read_run,
-        run_images,
     )
     from chexpoint.hindsight.run_place import RunPlace
     from chexpoint.hindsight.runtime import SegmentDone
@@ -58,9 +56,7 @@ _HOME = {
     "loggers": ("log",),
     "writing.materialiser": ("Materialiser", "open_materialiser"),
     "writing.pace": ("Pace",),
-    "run_log": (
-        *("RunHead", "forget_runs", "images_of_run", "list_runs", "read_run", "run_images"),
-    ),
+    "run_log": ("RunHead", "images_of_run", "list_runs", "read_run"),
     "run_place": ("RunPlace",),
     "runtime": ("SegmentDone",),
     "writing.saving": ("Saving", "finish_saves", "load", "save", "saved_names"),
@@ -99,7 +95,6 @@ __all__ = [
     "compare_programs",
     "expected_seconds",
     "finish_saves",
-    "forget_runs",
     "images_of_run",
     "instrument",
     "judge",
@@ -110,7 +105,6 @@ __all__ = [
     "merge_results",
     "open_materialiser",
     "read_run",
-    "run_images",
     "save",
     "saved_names",
     "split",

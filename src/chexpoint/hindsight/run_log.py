@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -208,27 +207,6 @@ def images_of_run(path: Path) -> frozenset[str]:
     return frozenset(_saved_images(path))
 
 
-def run_images(folder: Path) -> set[str]:
-    """Return the names of the images of all runs, also of those that are being written."""
-    found: set[str] = set()
-    for path in _run_folders(folder):
-        found.update(_saved_images(path))
-        for event in _lines(path / _EVENTS, having=b'"ck":{'):
-            with contextlib.suppress(*BROKEN):
-                images = map(str, event["ck"].values())
-                found.update(image for image in images if not image.startswith(NO_IMAGE))
-    return found
-
-
-def forget_runs(folder: Path, runs: Collection[str]) -> tuple[str, ...]:
-    """Delete the records of runs, and return which there were; their images are not touched."""
-    wanted = set(runs)
-    found = [path for path in _run_folders(folder) if path.name in wanted]
-    for path in found:
-        shutil.rmtree(path, ignore_errors=True)
-    return tuple(path.name for path in found)
-
-
 def _run_folders(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
@@ -258,7 +236,7 @@ def _damaged(path: Path, why: str) -> ChexError:
     return ChexError(f"the record of run '{path.name}' is damaged ({reason}): run the loop again")
 
 
-def _lines(path: Path, having: bytes = b"") -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Return the JSON objects of a file, without lines that are torn or damaged."""
     try:
         file = open(path, "rb")  # noqa: SIM115 - closed below
@@ -266,8 +244,6 @@ def _lines(path: Path, having: bytes = b"") -> Iterator[dict[str, Any]]:
         return
     with file:
         for line in file:
-            if having and having not in line:
-                continue
             with contextlib.suppress(ValueError, RecursionError):
                 found = json.loads(line)
                 if isinstance(found, dict):

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from chexpoint.image.capturing import Capture, capture, trouble_of
-    from chexpoint.image.loader import Loader
     from chexpoint.image.lost import kind_of, reason_of
     from chexpoint.image.memory import overlaps
     from chexpoint.image.modules import (
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
         own_digests,
     )
     from chexpoint.image.pickler import Dump, Surroundings, dump
-    from chexpoint.image.process import apply_facts, restore_random, set_states, states_now
+    from chexpoint.image.process import set_states, states_now
     from chexpoint.image.quiet import without_warnings
     from chexpoint.image.rebuilding import load_some, python_version, rebuild
     from chexpoint.image.sharing import Footprint, Groups, footprint_of, is_mutable
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 _HOME = {
     "capturing": ("Capture", "capture", "trouble_of"),
-    "loader": ("Loader",),
     "lost": ("kind_of", "reason_of"),
     "memory": ("overlaps",),
     "modules": (
@@ -45,7 +43,7 @@ _HOME = {
         "own_digests",
     ),
     "pickler": ("Dump", "Surroundings", "dump"),
-    "process": ("apply_facts", "restore_random", "set_states", "states_now"),
+    "process": ("set_states", "states_now"),
     "quiet": ("without_warnings",),
     "rebuilding": ("load_some", "python_version", "rebuild"),
     "sharing": ("Footprint", "Groups", "footprint_of", "is_mutable"),
@@ -67,10 +65,8 @@ __all__ = [
     "Dump",
     "Footprint",
     "Groups",
-    "Loader",
     "Surroundings",
     "TouchLog",
-    "apply_facts",
     "capture",
     "dump",
     "footprint_of",
@@ -87,7 +83,6 @@ __all__ = [
     "python_version",
     "reason_of",
     "rebuild",
-    "restore_random",
     "set_states",
     "states_now",
     "targets_in",

@@ -79,7 +79,6 @@ if TYPE_CHECKING:
         Input,
         InputKind,
         Mechanism,
-        audit_from_json,
         lineage_from_json,
     )
     from chexpoint.model.plan import (
@@ -224,7 +223,6 @@ _HOME = {
         "Input",
         "InputKind",
         "Mechanism",
-        "audit_from_json",
         "lineage_from_json",
     ),
     "plan": (
@@ -404,7 +402,6 @@ __all__ = [
     "TreeNode",
     "VariableGroup",
     "Version",
-    "audit_from_json",
     "checkpoint_from_json",
     "format_seconds",
     "format_size",

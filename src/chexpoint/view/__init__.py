@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         GraphSummary,
         graph_json,
         graph_summary,
-        operation_json,
         parts_json,
         row_json,
     )
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
         hindsight_json,
         hindsight_records,
         row_from_json,
-        totals_of,
         wanted_rows,
     )
     from chexpoint.view.hindsight_table import hindsight_html, hindsight_text
@@ -95,7 +93,6 @@ _HOME = {
         "GraphSummary",
         "graph_json",
         "graph_summary",
-        "operation_json",
         "parts_json",
         "row_json",
     ),
@@ -104,7 +101,6 @@ _HOME = {
         "hindsight_json",
         "hindsight_records",
         "row_from_json",
-        "totals_of",
         "wanted_rows",
     ),
     "hindsight_table": ("hindsight_html", "hindsight_text"),
@@ -182,7 +178,6 @@ __all__ = [
     "image_names",
     "log_html",
     "log_text",
-    "operation_json",
     "parts_json",
     "plan_svg",
     "plan_text",
@@ -204,7 +199,6 @@ __all__ = [
     "store_json",
     "store_svg",
     "store_text",
-    "totals_of",
     "tree_html",
     "tree_svg",
     "tree_text",

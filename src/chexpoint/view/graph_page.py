@@ -54,11 +54,6 @@ def graph_html(
     return html_page(xml(title), "\n".join(body))
 
 
-def artifacts_html(rows: Sequence[ArtifactRow]) -> str:
-    """Return artifacts as a table, for a page of others."""
-    return html_view(_table(rows))
-
-
 def _table(rows: Sequence[ArtifactRow]) -> str:
     return f'<div class="scroll"><table>{"".join(_rows(rows[:MOST_ROWS]))}</table></div>'
 

@@ -110,7 +110,7 @@ def test_large_groups_by_way_of_a_store(tmp_path: Path) -> None:
     assert notebook.groups["a"].names == ("A", "a", "b")
     assert notebook.groups["a"].contents == ""
     assert notebook.groups["a"].size_bytes > 700_000
-    taken = notebook.watch.capture_groups(["A", "a", "b"])
+    taken = notebook.image_of(["A", "a", "b"])
     with Store.open(str(tmp_path / "store"), budget_bytes=1 << 30) as store:
         store.put(
             ImageName("one"), to_json(taken.document), streams=taken.streams, arrays=taken.arrays

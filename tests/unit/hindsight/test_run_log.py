@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from chexpoint.errors import ChexError
 from chexpoint.hindsight.run_log import (
     RunLog,
-    forget_runs,
     list_runs,
     read_run,
-    run_images,
 )
 from chexpoint.model import LoggedValue, LoopCheckpoint, LoopRun, LoopSite
 
@@ -170,22 +168,14 @@ def test_fields_of_sites_that_are_not_known_are_ignored(tmp_path: Path) -> None:
     assert read_run(path).sites == SITES
 
 
-def test_runs_are_listed_and_forgotten(tmp_path: Path) -> None:
+def test_runs_are_listed(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         write(tmp_path, name)
         head = json.loads((tmp_path / name / "run.json").read_text())
         (tmp_path / name / "run.json").write_text(json.dumps({**head, "time": ord(name)}))
     (tmp_path / "d").mkdir()
     assert [head.run for head in list_runs(tmp_path)] == ["c", "b", "a"]
-    assert forget_runs(tmp_path, ["b", "../c", "unknown"]) == ("b",)
-    assert [head.run for head in list_runs(tmp_path)] == ["c", "a"]
     assert list_runs(tmp_path / "nowhere") == ()
-
-
-def test_images_of_runs_include_those_that_are_not_saved_yet(tmp_path: Path) -> None:
-    write(tmp_path)
-    assert run_images(tmp_path) == {"loop.r.0", "loop.r.1", "loop.r.2"}
-    assert run_images(tmp_path / "nowhere") == set()
 
 
 def test_run_is_private(tmp_path: Path) -> None:

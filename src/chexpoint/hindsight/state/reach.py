@@ -55,14 +55,6 @@ class Reached:
     roots: dict[str, object]
     """By name: a variable; ``module:attribute``; ``function~variable`` for a closure."""
 
-    def rebind(self, key: str, value: object) -> bool:
-        """Let a place hold a value; return False for a variable, which the caller must bind."""
-        for name in self.roots:
-            if name == key and isinstance(name, Place):
-                name.bind(value)
-                return True
-        return False
-
 
 def reach(names: Iterable[str], scope: Mapping[str, object]) -> Reached:
     """Return all objects that code with these names can reach, by name.
