@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import sys
 import threading
@@ -86,17 +85,10 @@ def _started(run: Callable[[], _T]) -> Future[_T]:
 
 def end_with(pid: int) -> None:
     """Have SIGTERM sent to this process when another one ends."""
+    from chexpoint.engine import wait_for_end
 
     def wait() -> None:
-        try:
-            process = os.pidfd_open(pid)
-            poll = select.poll()
-            poll.register(process, select.POLLIN)
-            poll.poll()
-        except ProcessLookupError:
-            pass  # it has ended already
-        except OSError:
-            return  # this system cannot tell
-        os.kill(os.getpid(), signal.SIGTERM)
+        if wait_for_end(pid):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, name="chex-follows", daemon=True).start()

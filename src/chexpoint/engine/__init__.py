@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     )
     from chexpoint.engine.message import Codec, Message, execute_request
     from chexpoint.engine.outputs import OutputCollector
+    from chexpoint.engine.proc import wait_for_end
     from chexpoint.engine.serving import serve
     from chexpoint.engine.settings import (
         PERSIST_WORDS,
         Settings,
-        auto_mode,
         default_budget,
         persist_mode,
         settings_from,
@@ -88,11 +88,11 @@ _HOME = {
     "memory": ("MemoryLimits", "available_bytes", "cgroup_folders", "memory_limits"),
     "message": ("Codec", "Message", "execute_request"),
     "outputs": ("OutputCollector",),
+    "proc": ("wait_for_end",),
     "serving": ("serve",),
     "settings": (
         "PERSIST_WORDS",
         "Settings",
-        "auto_mode",
         "default_budget",
         "persist_mode",
         "settings_from",
@@ -152,7 +152,6 @@ __all__ = [
     "Supervisor",
     "Told",
     "Way",
-    "auto_mode",
     "available_bytes",
     "body_of",
     "cell_folder",
@@ -172,4 +171,5 @@ __all__ = [
     "use_cell_folder",
     "version_begun",
     "version_named",
+    "wait_for_end",
 ]

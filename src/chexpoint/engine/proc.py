@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import select
 import signal
 from dataclasses import dataclass
 
@@ -228,3 +229,20 @@ def _listdir(path: str) -> list[str]:
         return list_unseen(path)
     except OSError:
         return []
+
+
+def wait_for_end(pid: int) -> bool:
+    """Wait until a process has ended; return False at once if this system cannot tell."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        poll.poll()
+    finally:
+        os.close(process)
+    return True

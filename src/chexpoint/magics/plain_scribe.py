@@ -21,7 +21,6 @@ if __name__ == "__main__":
 
 import json
 import queue
-import select
 import socket
 import threading
 import time
@@ -32,6 +31,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from chexpoint.engine import wait_for_end
 from chexpoint.errors import ChexError, InvalidValue
 from chexpoint.lineage import Auditor, Cell, Places, Step, default_cache_folder
 from chexpoint.model import CellLineage, CellRecord, Output, PathCell
@@ -238,17 +238,9 @@ def _read(
 
 def _watch(link: socket.socket, pid: int) -> None:
     """End the reading when the kernel has ended: a process it has forked may hold the other end."""
-    try:
-        process = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        poll.poll()
-    except ProcessLookupError:
-        pass  # it has ended already
-    except OSError:
-        return  # this system cannot tell
-    with suppress(OSError):
-        link.shutdown(socket.SHUT_RD)
+    if wait_for_end(pid):
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_RD)
 
 
 if __name__ == "__main__":

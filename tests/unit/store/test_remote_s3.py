@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,19 +10,19 @@ from collections.abc import Iterator
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from chexpoint.errors import ImageRefused, StoreDamaged, StoreError
+from chexpoint.errors import ImageRefused, StoreError
 from chexpoint.store import Store
-from chexpoint.store.remote_shelf import RemoteShelf
+from tests.support.remote_stores import (
+    check_that_damage_is_moved_away,
+    check_that_young_packs_stay,
+    noise,
+)
 from tests.support.s3_server import BUCKET, S3Server, s3_server
 
 pytestmark = pytest.mark.slow
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
-
-
-def noise(seed: int, nbytes: int = 30_000) -> bytes:
-    return random.Random(seed).randbytes(nbytes)
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +100,7 @@ def test_what_a_colleague_does_is_seen_at_once(url: str) -> None:
 
 
 def test_what_is_young_is_left_for_colleagues(url: str) -> None:
-    store = Store.open(url, key=KEY)
-    store.put("a", {}, streams={}, arrays={"x": noise(4)})
-    store.put("b", {}, streams={}, arrays={"y": noise(5)})
-    store.forget("a")
-    assert store.gc().packs == 0
-    assert Store(RemoteShelf(url, grace_s=-1.0), KEY, None).gc().packs == 1
-    with store.read("b") as image:
-        assert image.array("y").tobytes() == noise(5)
+    check_that_young_packs_stay(url, KEY)
 
 
 def test_what_others_have_signed_is_refused(url: str) -> None:
@@ -119,20 +111,7 @@ def test_what_others_have_signed_is_refused(url: str) -> None:
 
 
 def test_damage_is_found_and_moved_away(url: str) -> None:
-    store = Store.open(url, key=KEY)
-    store.put("a", {}, streams={}, arrays={"x": noise(7)})
-    store.put("b", {}, streams={}, arrays={"y": noise(8, 3_000)})
-    fs, path = fsspec.core.url_to_fs(url)
-    pack = max(fs.ls(f"{path}/packs", detail=True), key=lambda each: int(each["size"]))["name"]
-    data = bytearray(fs.cat_file(pack))
-    data[9_000] ^= 1
-    fs.pipe_file(pack, bytes(data))
-    with pytest.raises(StoreDamaged), store.read("a") as image:
-        image.array("x")
-    assert store.fsck(repair=True).damages[0].images == ("a",)
-    assert store.fsck().damages == ()
-    with store.read("b") as image:
-        assert image.array("y").tobytes() == noise(8, 3_000)
+    check_that_damage_is_moved_away(url, KEY)
 
 
 def test_a_server_that_goes_away_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

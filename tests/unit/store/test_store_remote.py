@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from chexpoint.errors import InvalidValue, StoreDamaged, StoreError, UnknownImage
+from chexpoint.errors import InvalidValue, StoreError, UnknownImage
 from chexpoint.store import Store
-from chexpoint.store.remote_shelf import RemoteShelf
+from tests.support.remote_stores import (
+    check_that_damage_is_moved_away,
+    check_that_young_packs_stay,
+    noise,
+)
 
 KEY = bytes(range(32))
-
-
-def noise(seed: int, nbytes: int = 30_000) -> bytes:
-    return random.Random(seed).randbytes(nbytes)
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -58,32 +57,11 @@ def test_what_is_not_there_is_told(url: str) -> None:
 
 
 def test_young_packs_are_not_swept(url: str) -> None:
-    store = Store.open(url, key=KEY)
-    store.put("a", {}, streams={}, arrays={"x": noise(1)})
-    store.put("b", {}, streams={}, arrays={"y": noise(2)})
-    store.forget("a")
-    assert store.gc().packs == 0
-    eager = Store(RemoteShelf(url, grace_s=-1.0), KEY, None)
-    assert eager.gc().packs == 1
-    with store.read("b") as image:
-        assert image.array("y").tobytes() == noise(2)
+    check_that_young_packs_stay(url, KEY)
 
 
 def test_damage_is_found_and_moved_away(url: str) -> None:
-    store = Store.open(url, key=KEY)
-    store.put("a", {}, streams={}, arrays={"x": noise(1)})
-    store.put("b", {}, streams={}, arrays={"y": noise(2, 3_000)})
-    fs, path = fsspec.core.url_to_fs(url)
-    pack = max(fs.ls(f"{path}/packs", detail=True), key=lambda each: int(each["size"]))["name"]
-    data = bytearray(fs.cat_file(pack))
-    data[9_000] ^= 1
-    fs.pipe_file(pack, bytes(data))
-    with pytest.raises(StoreDamaged), store.read("a") as image:
-        image.array("x")
-    assert store.fsck(repair=True).damages[0].images == ("a",)
-    assert store.fsck().damages == ()
-    with store.read("b") as image:
-        assert image.array("y").tobytes() == noise(2, 3_000)
+    check_that_damage_is_moved_away(url, KEY)
 
 
 def test_a_folder_of_something_else_is_left_alone(url: str) -> None:

@@ -75,7 +75,26 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
     return (each for each in ast.walk(node) if isinstance(each, ast.stmt))
 
 
-class Sameness:
+class Weights:
+    """Weighs pairs of statements, each pair once; those of different kinds weigh nothing."""
+
+    def __init__(self) -> None:
+        self._weights: dict[tuple[int, int], float] = {}
+
+    def __call__(self, old: ast.stmt, new: ast.stmt) -> float:
+        if type(old) is not type(new):
+            return 0
+        key = id(old), id(new)
+        if key not in self._weights:
+            self._weights[key] = self._weigh(old, new)
+        return self._weights[key]
+
+    def _weigh(self, old: ast.stmt, new: ast.stmt) -> float:
+        """Return the weight of two statements of one kind."""
+        raise NotImplementedError
+
+
+class Sameness(Weights):
     """Weighs pairs of statements by how much of them is exactly the same.
 
     Comments and layout do not count.  Statements that hold others are the same as far
@@ -83,9 +102,9 @@ class Sameness:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._dumps: dict[int, str] = {}
         self._heads: dict[int, str] = {}
-        self._weights: dict[tuple[int, int], float] = {}
 
     def dump(self, node: ast.stmt) -> str:
         found = self._dumps.get(id(node))
@@ -95,14 +114,6 @@ class Sameness:
 
     def is_same(self, old: ast.stmt, new: ast.stmt) -> bool:
         return type(old) is type(new) and self.dump(old) == self.dump(new)
-
-    def __call__(self, old: ast.stmt, new: ast.stmt) -> float:
-        if type(old) is not type(new):
-            return 0
-        key = id(old), id(new)
-        if key not in self._weights:
-            self._weights[key] = self._weigh(old, new)
-        return self._weights[key]
 
     def _weigh(self, old: ast.stmt, new: ast.stmt) -> float:
         if self.is_same(old, new):

@@ -12,26 +12,18 @@ import ast
 import re
 from collections import Counter
 
-from chexpoint.hindsight.program.edit_align import align, head_text, rows, statements
+from chexpoint.hindsight.program.edit_align import Weights, align, head_text, rows, statements
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _ALIKE = 0.5
 
 
-class Likeness:
+class Likeness(Weights):
     """Weighs pairs of statements by how alike they are: up to 1 for each statement in them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._words: dict[int, Counter[str]] = {}
-        self._weights: dict[tuple[int, int], float] = {}
-
-    def __call__(self, old: ast.stmt, new: ast.stmt) -> float:
-        if type(old) is not type(new):
-            return 0
-        key = id(old), id(new)
-        if key not in self._weights:
-            self._weights[key] = self._weigh(old, new)
-        return self._weights[key]
 
     def _weigh(self, old: ast.stmt, new: ast.stmt) -> float:
         own = self._heads(old, new)
