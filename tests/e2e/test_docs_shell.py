@@ -11,13 +11,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from chexpoint.model import CellAudit, CellLineage, CellRecord, NodeId
 from chexpoint.project import Project
 from tests.support.docs_blocks import DOCS, PAGES, Block, blocks_of, is_synopsis, shell_lines
 from tests.support.docs_shell import Shell, Typed, typed_lines
+from tests.support.studies import write_notebook
 
 pytestmark = pytest.mark.slow
 
@@ -80,15 +80,6 @@ def fit(data, lr, depth):
 """
 
 
-def notebook(path: Path, *sources: str) -> None:
-    """Write a notebook with these cells."""
-    cells = [
-        nbformat.v4.new_code_cell(source, id=f"cell-{number}")
-        for number, source in enumerate(sources)
-    ]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-
-
 def write_version(
     project: Project, name: str, *cells: tuple[str, float, int, str], when: int
 ) -> None:
@@ -124,7 +115,7 @@ def write_version(
 
 def a_script(folder: Path, shell: Shell) -> None:
     (folder / "train.py").write_text(TRAIN)
-    notebook(folder / "analysis.ipynb", "x = 1", "print(x)")
+    write_notebook(folder / "analysis.ipynb", ["x = 1", "print(x)"])
 
 
 def a_script_with_its_model(folder: Path, shell: Shell) -> None:
@@ -169,12 +160,12 @@ def versions_to_plan(folder: Path, shell: Shell) -> None:
 
 
 def a_graph(folder: Path, shell: Shell) -> None:
-    notebook(
-        folder / "train.ipynb",
+    sources = [
         "train = {'income': list(range(10_000))}",
         "features = [value * value for value in train['income']]",
         "print(sum(features))",
-    )
+    ]
+    write_notebook(folder / "train.ipynb", sources)
 
 
 def nothing(folder: Path, shell: Shell) -> None:

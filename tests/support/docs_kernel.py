@@ -152,7 +152,8 @@ def open_kernel(folder: Path, work: Path | None = None) -> Iterator[KernelRunner
         yield KernelRunner(manager, client)
     finally:
         client.stop_channels()
-        manager.shutdown_kernel(now=True)
+        # As front ends do: what the last cell did is still recorded.
+        manager.shutdown_kernel()
 
 
 def _last_line(log: Path) -> str:
