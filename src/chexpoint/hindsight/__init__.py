@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from chexpoint.hindsight.verdict import judge, merge_results
     from chexpoint.hindsight.writing.materialiser import Materialiser, open_materialiser
     from chexpoint.hindsight.writing.pace import Pace
-    from chexpoint.hindsight.writing.saving import Saving, finish_saves, load, save, saved_names
+    from chexpoint.hindsight.writing.saving import Saving, finish_saves, load, save
     from chexpoint.hindsight.writing.writer_lock import wait_written
     from chexpoint.hindsight.writing.writer_start import start_detached, use_starter
 
@@ -59,7 +59,7 @@ _HOME = {
     "run_log": ("RunHead", "images_of_run", "list_runs", "read_run"),
     "run_place": ("RunPlace",),
     "runtime": ("SegmentDone",),
-    "writing.saving": ("Saving", "finish_saves", "load", "save", "saved_names"),
+    "writing.saving": ("Saving", "finish_saves", "load", "save"),
     "segments": ("expected_seconds", "split"),
     "transforming": ("JOB_VARIABLE", "CellTransformer"),
     "verdict": ("judge", "merge_results"),
@@ -106,7 +106,6 @@ __all__ = [
     "open_materialiser",
     "read_run",
     "save",
-    "saved_names",
     "split",
     "start_detached",
     "use_starter",

@@ -22,7 +22,6 @@ LETTER = 7.0
 MARGIN = 18.0
 MIN_GAP, MAX_GAP = 22.0, 120.0
 LABEL_LETTERS = 28
-LABEL_HEIGHT = 14.0
 LABEL_LEAD = 14.0
 """Between the largest disc and a label."""
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from chexpoint.model import ExecutionTree, Version
 from chexpoint.view.layout import (
-    LABEL_HEIGHT,
     LABEL_LETTERS,
     Label,
     Layout,
@@ -20,6 +19,9 @@ from chexpoint.view.layout import (
 from chexpoint.view.outline import LABELS, outline
 from chexpoint.view.text import columns
 from tests.unit.view.worlds import ident, node, random_tree, tree_of
+
+LABEL_HEIGHT = 14.0
+"""Of 11 px letters, with the room that they need."""
 
 
 def laid_out(tree: ExecutionTree, width: int = 960) -> Layout:

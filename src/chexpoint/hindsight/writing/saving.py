@@ -190,13 +190,6 @@ def load(name: str, *, folder: str | os.PathLike[str] | None = None) -> Any:
         return rebuild(document, image.stream, image.array, main=main)[_VALUE]
 
 
-def saved_names(*, folder: str | os.PathLike[str] | None = None) -> tuple[str, ...]:
-    """Return the names under which objects were saved."""
-    project = _project(folder)
-    _wait_for(project)
-    return tuple(sorted(_images(project)))
-
-
 def finish_saves() -> None:
     """Keep no memory and no descriptor for saves; those that are on their way still arrive."""
     for saver in _savers.values():
