@@ -386,3 +386,21 @@ def test_graph_that_cannot_be_reached_stops_nobody(tmp_path: Path) -> None:
     assert [printed(each) for each in results[-2:]] == ["1\n", "2\n"]
     told = " ".join(str(result.outputs) for result in results)
     assert len(re.findall("experiment graph is not used", told)) == 1
+
+
+def test_dropped_contents_leave_the_disk_when_the_kernel_ends(tmp_path: Path, ledger: Path) -> None:
+    def size() -> int:
+        files = (path for path in tmp_path.glob("team*/**/*") if path.is_file())
+        return sum(path.stat().st_size for path in files)
+
+    arrays = [
+        BASE[0],
+        *(f"a{n} = np.random.default_rng({n}).random(100_000)\n{BUSY}" for n in range(3)),
+    ]
+    with (first := Notebook(tmp_path / "first", ledger)).engine:
+        first.run(arrays)
+    full = size()
+    assert full > 600_000  # one of them at least is worth it on any machine
+    with (other := Notebook(tmp_path / "other", ledger, CHEX_GRAPH_KEEP="none")).engine:
+        other.run([BASE[0], f"b = np.random.default_rng(9).random(100_000)\n{BUSY}"])
+    assert size() < full / 10

@@ -90,7 +90,7 @@ class Keeper(Errands):
             return
         checkpoint = self.held.new_id()
         self.doing = Forking(checkpoint, ask)
-        for_image = bool(ask.args.get("image"))
+        for_image = bool(ask.args.get("image") or ask.args.get("artifacts"))
         self._do(do.Fork(checkpoint, for_image), do.SetTimer("fork", _FORK_TIMEOUT_S))
 
     def _forked(self, event: ev.Forked) -> None:

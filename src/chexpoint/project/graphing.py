@@ -6,6 +6,7 @@ without it, and the user is told once.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -66,6 +67,8 @@ Objection = Callable[[Sequence[CellLineage], CellLineage, Sequence[Output]], str
 _WRITE_S = 0.05
 # Another kernel may have stored something meanwhile.
 _REFRESH_S = 20.0
+# Dropped contents may take this part of the room for a while: to free them is some work.
+_UNSWEPT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class Graphing:
         self.decisions: dict[str, str] = {}
         """What was done for each variable, and why."""
         self._names: dict[str, ArtifactId] = {}
+        self._unswept_bytes = 0
+        """What artifacts took that were dropped, and may still take on the disk."""
         self._useless: set[ArtifactId] = set()
         """Artifacts that could not be loaded here."""
 
@@ -184,10 +189,13 @@ class Graphing:
         if not ids:
             return
         graph = self._whole()
-        images = self._open().drop_stored(ids).images
+        dropped = self._open().drop_stored(ids)
         for each in ids:
             graph.artifacts[each] = replace(graph.artifacts[each], stored=None)
-        self._forget_images(images)
+        self._forget_images(dropped.images)
+        self._unswept_bytes += dropped.stored_bytes
+        if self._unswept_bytes > _UNSWEPT * self._settings.budget_bytes:
+            self._sweep()
 
     def _forget_images(self, images: Iterable[str]) -> None:
         from chexpoint.store import Store
@@ -195,6 +203,14 @@ class Graphing:
         with Store.open(self.store, create=False) as store:
             for image in images:
                 store.forget(image)
+
+    def _sweep(self) -> None:
+        """Free what dropped artifacts take on the disk, unless others use the store now."""
+        from chexpoint.store import Store
+
+        self._unswept_bytes = 0
+        with contextlib.suppress(ChexError, OSError), Store.open(self.store, create=False) as store:
+            store.gc()
 
     def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
         """An artifact is in the store now, or could not be stored."""
@@ -464,6 +480,8 @@ class Graphing:
         self._say(f"the experiment graph is not used: {text}")
 
     def close(self) -> None:
+        if self._unswept_bytes:
+            self._sweep()
         if self._ledger is not None:
             self._ledger.close()
 
