@@ -135,10 +135,16 @@ def execute_request(codec: Codec, source: str) -> tuple[bytes, ...]:
 
 
 def published(frames: Sequence[bytes]) -> tuple[str, str, bytes]:
-    """Return type, id of the parent, and contents of a message that was published."""
-    at = list(frames).index(DELIMITER)
-    header, parent = json.loads(frames[at + 2]), json.loads(frames[at + 3])
-    return str(header["msg_type"]), str(parent.get("msg_id", "")), frames[at + 5]
+    """Return type, id of the parent, and contents of a message that was published.
+
+    All are empty if it is none: a cell may have changed what messages are made with.
+    """
+    try:
+        at = list(frames).index(DELIMITER)
+        header, parent = json.loads(frames[at + 2]), json.loads(frames[at + 3])
+        return str(header["msg_type"]), str(parent.get("msg_id", "")), frames[at + 5]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "", "", b""
 
 
 def message_id(frames: Sequence[bytes]) -> str:

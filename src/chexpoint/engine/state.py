@@ -24,8 +24,8 @@ _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
 _RESTORES = {"restore", "take"}
 _MOVES = {*_RESTORES, "go", "record"}
 _AT_PLACE = {"checkpoint", "call", "go"}
-_IN_TURN = {*_MOVES, *_AT_PLACE, "lineage", "load"}
-"""What is about the state, and not about the engine."""
+_IN_TURN = {*_MOVES, *_AT_PLACE, "drain", "lineage", "load"}
+"""What is about the state, or about all that cells did before, and not about the engine."""
 
 
 class EngineState(Reviver):
@@ -181,7 +181,7 @@ class EngineState(Reviver):
             self._dispatch(request)
         return True
 
-    def _pump_ask(self, ask: Ask) -> bool:
+    def _pump_ask(self, ask: Ask) -> bool:  # noqa: C901 - a table
         """Do the next thing for the first ask; return whether anything could be done."""
         if ask.op in _RESTORES and not self.held.all_frozen():
             return False  # processes on their way to freezing would go with the old worker
@@ -196,6 +196,8 @@ class EngineState(Reviver):
                 self._fork(ask)
             case "lineage":
                 self._do(do.TellLineage(ask, self.time.place))
+            case "drain":
+                self._do(do.Drain(ask))
             case "call":
                 self.doing = Calling(ask)
                 self._do(do.Call(ask.args))
@@ -259,7 +261,7 @@ class EngineState(Reviver):
                     self._do(do.Answer(ask, self.overhead))
                 case "start":
                     self._start_program(ask)
-                case "drain":
+                case "drain" if isinstance(self.doing, Stopping):
                     self._do(do.Drain(ask))
                 case "reuse":
                     self.reuse, self.allowed = ask.args["on"], tuple(ask.args["allow"])
