@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING
 
 from chexpoint.engine import (
     Bound,
-    CellUses,
     Chosen,
     Found,
     Item,
     Pass,
     Way,
     body_of,
-    read_uses,
 )
 from chexpoint.errors import ChexError
 from chexpoint.graph import (
@@ -54,6 +52,7 @@ from chexpoint.model import (
     to_json,
 )
 from chexpoint.project.graph_settings import GraphSettings
+from chexpoint.project.graph_uses import is_random_state, needed, transformed, used, uses_of
 from chexpoint.project.project import Project
 from chexpoint.project.reuse import plain_code
 
@@ -264,7 +263,7 @@ class Graphing:
             return None, ""
         body = body_of(source).strip()
         plain = plain_code(body)
-        code = plain if plain is not None else code_hash(body, _transform)
+        code = plain if plain is not None else code_hash(body, transformed)
         # Cells that draw random numbers say so; settings may matter to any cell.
         names = {name for name in used(uses_of(body), bindings) if not is_random_state(name)}
         why = ""
@@ -486,29 +485,6 @@ class Graphing:
             self._ledger.close()
 
 
-def uses_of(body: str) -> CellUses:
-    """Return what a cell uses; what its magics run is looked at as well."""
-    if plain_code(body) is not None:
-        return read_uses(body)
-    try:
-        return read_uses(_transform(body))
-    except Exception:  # IPython refuses it in one of several ways
-        return CellUses(is_opaque=True, uses_history=True)
-
-
-def used(uses: CellUses, bindings: Bindings) -> frozenset[str]:
-    """Return the variables that a cell may depend on, with the states of the process."""
-    if uses.is_opaque:
-        return frozenset(bindings.variables)
-    states = [name for name in bindings.variables if name.startswith(":")]
-    return bindings.closure([*uses.reads, *states])
-
-
-def needed(uses: CellUses, bindings: Bindings) -> frozenset[str]:
-    """Return the variables that must be there when a cell runs; its functions may run later."""
-    return used(uses, bindings) | bindings.closure(uses.deferred)
-
-
 def _told(operation: Operation, load_s: float, *, runs: bool) -> str:
     if runs and operation.sticky:
         return f"computed, because its cell cannot be passed over: {operation.sticky}"
@@ -519,20 +495,8 @@ def _told(operation: Operation, load_s: float, *, runs: bool) -> str:
     return "not needed so far"
 
 
-def _transform(body: str) -> str:
-    """Return a cell as IPython reads it."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    return TransformerManager().transform_cell(body)
-
-
 def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return ""
-
-
-def is_random_state(name: str) -> bool:
-    """Return whether a name is that of a generator's state: a cell that uses one changes it."""
-    return name.startswith(":") and name.endswith("random")

@@ -8,7 +8,7 @@ import pytest
 from chexpoint.engine.variable_facts import Reader, TooMuch
 from chexpoint.engine.variable_looking import LOOK_LIMIT, holds_objects
 from chexpoint.engine.variable_reads import read_uses
-from chexpoint.project.graphing import uses_of
+from chexpoint.project.graph_uses import uses_of
 
 
 @pytest.mark.parametrize(
