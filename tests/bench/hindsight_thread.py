@@ -84,7 +84,6 @@ class Materialised:
         self._training, self._materialiser = training, materialiser
         self._count = 0
         materialiser.start()
-        materialiser.reserve(sum(each.nbytes for _, each in training.tensors()))
 
     def take(self) -> None:
         self._count += 1

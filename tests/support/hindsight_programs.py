@@ -55,9 +55,6 @@ class Written:
     def start(self) -> None:
         pass
 
-    def reserve(self, nbytes: int) -> None:
-        pass
-
     def submit(self, snapshot: Snapshot, *, wait: bool) -> Paid | None:
         held: dict[str, dict[str, bytes]] = {"array": {}, "stream": {}}
         for part in snapshot.parts:

@@ -67,7 +67,6 @@ def test_snapshot_is_stored_as_it_was(tmp_path: Path, kind: str) -> None:
     empty = part("empty", b"")
     materialiser = make(tmp_path, kind)
     materialiser.start()
-    materialiser.reserve(len(state))
     before = bytes(state)
     given_parts = Snapshot(name="loop.r.0", document={"ä": [1]}, parts=(leaf, text, empty))
     paid = materialiser.submit(given_parts, wait=False)

@@ -67,9 +67,6 @@ class ForkMaterialiser:
             with contextlib.suppress(Exception):  # a child will say it
                 warm_up()
 
-    def reserve(self, nbytes: Bytes) -> None:
-        """Do nothing: the memory is the child's own."""
-
     def submit(self, snapshot: Snapshot, *, wait: bool) -> Paid | None:
         """Fork a child that has the snapshot; None if there are two already."""
         watch = Stopwatch()

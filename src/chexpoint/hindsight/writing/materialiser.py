@@ -106,13 +106,6 @@ class StagingMaterialiser:
         with suppress(WriterGone):
             self._connect()
 
-    def reserve(self, nbytes: Bytes) -> None:
-        """Have the writer make pages ready for a snapshot of this size."""
-        self._check_process()
-        with suppress(WriterGone):
-            _, link = self._connect()
-            self._touch(link, min(nbytes + nbytes // 64 + (1 << 16), self._budget))
-
     def submit(self, snapshot: Snapshot, *, wait: bool) -> Paid | None:
         """Copy a snapshot to where the writer finds it; None if there is no room."""
         watch = Stopwatch()

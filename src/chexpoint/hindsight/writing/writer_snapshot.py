@@ -70,9 +70,6 @@ class Materialiser(Protocol):
     def start(self) -> None:
         """Get ready, and return at once.  Called when a loop begins; not necessary."""
 
-    def reserve(self, nbytes: Bytes) -> None:
-        """Have memory ready for a snapshot of this size.  Called as soon as the size is known."""
-
     def submit(self, snapshot: Snapshot, *, wait: bool) -> Paid | None:
         """Take a snapshot of what its parts hold now.
 
