@@ -284,7 +284,8 @@ def kill(quick: bool, rounds: int) -> Row:
 
 def many(quick: bool, rounds: int) -> Row:
     """What a cluster adds to versions that take next to nothing."""
-    count = 50 if quick else 500
+    # Of few versions, what starts once would be most of it.
+    count = 200 if quick else 500
     with scratch() as folder:
         project = folder / "project"
         project.mkdir()

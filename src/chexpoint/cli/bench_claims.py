@@ -277,7 +277,7 @@ BENCHMARKS = (
         script="cluster.py",
         quick=("--quick", "--only", "many"),
         full=("--only", "many"),
-        quick_seconds=60,
+        quick_seconds=150,
         full_seconds=420,
         needs=("distributed", "root", "ip"),
     ),
