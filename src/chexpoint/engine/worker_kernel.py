@@ -221,10 +221,10 @@ class WorkerKernel(IPythonKernel):
             worker.tell(event="async", on=True)
         is_cell = not silent and self._keeps_history(args, kwargs)
         worker.audit.begin()
-        started = time.perf_counter()
         if is_cell:
             worker.variables.begin(transformed)
             worker.loops.begin(transformed)
+        started = time.perf_counter()
         try:
             reply = await super().do_execute(code, silent, *args, **kwargs)
         except KeyboardInterrupt:

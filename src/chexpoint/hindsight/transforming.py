@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable
 
 from chexpoint.hindsight.run_place import RunPlace
@@ -19,6 +20,7 @@ JOB_VARIABLE = "CHEX_HINDSIGHT_JOB"
 """The environment variable that names the file of a replay job."""
 
 _LOOPS = (ast.For, ast.While)
+_MAY_LOOP = re.compile(r"^\s*(for|while)\b", re.MULTILINE)
 
 
 class CellTransformer:
@@ -40,6 +42,9 @@ class CellTransformer:
         self._cell = source, count
         if self._loops is not None:
             self._loops.begin(source, count)
+        elif _MAY_LOOP.search(source) and self._place() is not None:
+            # Before the cell begins: to load it is no part of what the cell takes.
+            import chexpoint.hindsight.cells  # noqa: F401
 
     def end(self) -> str:
         """It has run; return what the user should know, if anything."""

@@ -9,6 +9,9 @@ from chexpoint.errors import CatalogError, InvalidValue
 from chexpoint.model import CellRecord, PathCell
 from chexpoint.project.rows import content_digest, lineage_text, parameters_text, stored
 
+_MEAN_OF = 8
+"""Of more runs, each late one counts as if there had been so many: machines change."""
+
 
 class Writer:
     """Adds rows to a catalog.
@@ -45,12 +48,19 @@ class Writer:
         )
 
     def _add_node(self, cell: CellRecord, source: int) -> None:
+        """Add what is known about a node; its cost is the mean of what runs took, late ones first.
+
+        The last run alone is a matter of luck, and plans are made by it.
+        """
         lineage = cell.lineage
         self._connection.execute(
             "INSERT INTO node (id, parent, number, code, source, cost, size_bytes, execution_count,"
             " status, doubt, runs, first_run, last_run)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-            " number = excluded.number, source = excluded.source, cost = excluded.cost,"
+            " number = excluded.number, source = excluded.source,"
+            " cost = CASE WHEN status = excluded.status"
+            " THEN cost + (excluded.cost - cost) / min(runs + 1, ?)"
+            " ELSE excluded.cost END,"
             " size_bytes = excluded.size_bytes, execution_count = excluded.execution_count,"
             " status = excluded.status, doubt = excluded.doubt, runs = runs + 1,"
             " last_run = excluded.last_run",
@@ -58,7 +68,7 @@ class Writer:
                 *(stored(lineage.node), stored(lineage.parent), lineage.number),
                 *(stored(lineage.code), source, lineage.seconds, lineage.size_bytes),
                 *(lineage.execution_count, lineage.status, stored(lineage.doubt())),
-                *(self._now, self._now),
+                *(self._now, self._now, _MEAN_OF),
             ),
         )
 

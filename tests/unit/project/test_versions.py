@@ -235,7 +235,7 @@ def test_names_that_a_version_cannot_have(project: Project, name: str, message: 
 # ------------------------------------------------------------ the tree
 
 
-def test_the_tree_has_each_node_once_as_it_ran_last(project: Project) -> None:
+def test_the_tree_has_each_node_once_as_it_ran_last_with_its_mean_cost(project: Project) -> None:
     first = project.new_version("a", session="s")
     record(project, cell("aaaa", source="x = 1", seconds=3.0), version=first)
     record(project, cell("bbbb", "aaaa", count=2, audit=CLOCK), version=first)
@@ -248,7 +248,7 @@ def test_the_tree_has_each_node_once_as_it_ran_last(project: Project) -> None:
         id=node_id("aaaa"),
         parent=None,
         cell="x = 1  # again",
-        cost=1.0,
+        cost=2.0,
         size=1000,
         execution_count=1,
         last_run=5.0,
