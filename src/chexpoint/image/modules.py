@@ -96,14 +96,15 @@ def library_versions(modules: Iterable[str]) -> dict[str, str]:
 def is_own(module: object) -> bool:
     """Tell whether a module is the user's own: a file that no installer put there."""
     path = getattr(module, "__file__", None)
-    if not isinstance(path, str) or not path.endswith(".py") or not os.path.isabs(path):
+    if not isinstance(path, str) or not path.endswith(".py"):
+        return False
+    # What holds for most comes first: thousands are asked about.
+    if "site-packages" in path or path.startswith(_installed_folders()) or not os.path.isabs(path):
         return False
     name = getattr(module, "__name__", "")
     if name.partition(".")[0] in {"chexpoint", "__main__"}:
         return False
-    if getattr(module, "__spec__", None) is None:
-        return False
-    return not path.startswith(_installed_folders()) and "site-packages" not in path
+    return getattr(module, "__spec__", None) is not None
 
 
 @functools.cache
