@@ -39,6 +39,7 @@ from chexpoint.lineage import Step, code_hash, lineage_digest, strict_digest
 from chexpoint.model import (
     Artifact,
     ArtifactId,
+    Bytes,
     CellLineage,
     CellRecord,
     ImageInfo,
@@ -191,17 +192,17 @@ class Graphing:
         dropped = self._open().drop_stored(ids)
         for each in ids:
             graph.artifacts[each] = replace(graph.artifacts[each], stored=None)
-        self._forget_images(dropped.images)
-        self._unswept_bytes += dropped.stored_bytes
-        if self._unswept_bytes > _UNSWEPT * self._settings.budget_bytes:
-            self._sweep()
+        self._forget_images(dropped.images, dropped.stored_bytes)
 
-    def _forget_images(self, images: Iterable[str]) -> None:
+    def _forget_images(self, images: Iterable[str], stored_bytes: Bytes) -> None:
         from chexpoint.store import Store
 
         with Store.open(self.store, create=False) as store:
             for image in images:
                 store.forget(image)
+        self._unswept_bytes += stored_bytes
+        if self._unswept_bytes > _UNSWEPT * self._settings.budget_bytes:
+            self._sweep()
 
     def _sweep(self) -> None:
         """Free what dropped artifacts take on the disk, unless others use the store now."""
@@ -220,7 +221,7 @@ class Graphing:
         load_s = rates.expect(self._backend(), "", info.state_bytes)
         stored = StoredArtifact(image=info.name, stored_bytes=info.stored_bytes, load_s=load_s)
         if not self._open().set_stored(artifact, stored):
-            self._forget_images([info.name])
+            self._forget_images([info.name], info.stored_bytes)
             return
         self._useless.discard(artifact)
         graph = self._whole()

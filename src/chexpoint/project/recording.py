@@ -48,7 +48,7 @@ class Writer:
         )
 
     def _add_node(self, cell: CellRecord, source: int) -> None:
-        """Add what is known about a node; its cost is the mean of what runs took, late ones first.
+        """Add what is known about a node; its cost is a mean in which late runs count more.
 
         The last run alone is a matter of luck, and plans are made by it.
         """
