@@ -12,29 +12,48 @@ from typing import Any
 
 from chexpoint.engine import events as ev
 from chexpoint.engine.wire import Link
-from chexpoint.model import ImageName, image_info_from_json
+from chexpoint.model import CheckpointId, ImageName, image_info_from_json
 
 ImageEvent = ev.Imaged | ev.ImageFailed | ev.ImageLoaded
 
 
 class Darkroom:
-    """Connections to the processes that write images."""
+    """Connections to the processes that write images.
+
+    A process that has written some variables of a checkpoint waits for the next ones, if there are
+    any: to copy a large process takes longer than to write a small table.
+    """
 
     def __init__(self) -> None:
         self._links: dict[ImageName, Link] = {}
         self._pids: dict[ImageName, int] = {}
+        self._sources: dict[ImageName, CheckpointId] = {}
+        self._waiting: dict[CheckpointId, tuple[Link, int]] = {}
 
     def filenos(self) -> list[int]:
         return [link.fileno() for link in self._links.values()]
 
     def order(self, control: Link, order: Mapping[str, Any]) -> None:
         """Tell a frozen process to let a copy of itself write an image."""
+        name, checkpoint = ImageName(order["name"]), CheckpointId(order["checkpoint"])
+        self._sources[name] = checkpoint
+        if order["only"] and checkpoint in self._waiting:
+            self._links[name], self._pids[name] = self._waiting.pop(checkpoint)
+            # If it is dead, that shows on our end.
+            with contextlib.suppress(OSError):
+                self._links[name].command(order=dict(order))
+            return
         mine, theirs = Link.pair()
         # If the process is dead, closing our copy of its end shows on ours.
         with contextlib.suppress(OSError):
             control.command([theirs.fileno()], do="image", order=dict(order))
         theirs.close()
-        self._links[ImageName(order["name"])] = mine
+        self._links[name] = mine
+
+    def dropped(self, checkpoint: CheckpointId) -> None:
+        """A checkpoint has gone, and with it what there was to write of it."""
+        if checkpoint in self._waiting:
+            self._waiting.pop(checkpoint)[0].close()
 
     def results(self, ready: set[int]) -> Iterator[ImageEvent]:
         """Yield how images went whose processes have spoken."""
@@ -50,7 +69,10 @@ class Darkroom:
         if packet is not None and packet.command()["event"] == "begun":
             self._pids[name] = packet.command()["pid"]
             return None
-        self._forget(name)
+        if packet is not None and packet.command().get("waits"):
+            self._waiting[self._sources.pop(name)] = self._links.pop(name), self._pids.pop(name)
+        else:
+            self._forget(name)
         if packet is None:
             return ev.ImageFailed(name, "the process that wrote the state to disk ended early")
         return image_result(packet.command())
@@ -58,6 +80,7 @@ class Darkroom:
     def _forget(self, name: ImageName) -> None:
         self._links.pop(name).close()
         self._pids.pop(name, None)
+        self._sources.pop(name, None)
 
     def give_up(self, name: ImageName) -> None:
         """End the process that writes an image."""

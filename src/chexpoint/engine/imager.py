@@ -227,7 +227,8 @@ class Imager(Keeper):
             self.doing = Imaging(name)
         else:
             self._do(do.SetTimer("image", _IMAGE_TIMEOUT_S))
-        self._do(do.MakeImage(name, checkpoint, like, cost_s, wanted.names))
+        has_more = any(each.checkpoint == checkpoint for each in self._wanted)
+        self._do(do.MakeImage(name, checkpoint, like, cost_s, wanted.names, has_more))
 
     def _image_ended(self, event: ev.Imaged | ev.ImageFailed) -> None:
         if isinstance(event, ev.Imaged):

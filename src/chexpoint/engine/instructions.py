@@ -210,6 +210,8 @@ class MakeImage:
     cost_s: Seconds
     only: tuple[str, ...] = ()
     """Variables that it is to hold alone; all if there are none."""
+    has_more: bool = False
+    """Whether other variables of the same checkpoint are to be written after these."""
 
 
 @dataclass(frozen=True, slots=True)

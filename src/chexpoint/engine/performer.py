@@ -253,6 +253,7 @@ class Performer:
             self._worker = None
 
     def _drop(self, checkpoint: CheckpointId) -> None:
+        self._darkroom.dropped(checkpoint)
         self._freezer.drop(checkpoint)
         self._files.forget(checkpoint)
 

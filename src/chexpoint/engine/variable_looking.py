@@ -60,7 +60,7 @@ def spans_of(objects: Iterable[Any]) -> Iterable[tuple[int, int, int]]:
 def holds_objects(obj: Any) -> bool:
     """Tell whether an array holds objects that may be shared; they cannot be followed.
 
-    Most tables have an array of a few strings somewhere, the labels of their columns.
+    Most tables have arrays of a few strings and types somewhere, those of their columns.
     """
     if type(obj).__module__ != "numpy" or type(obj).__name__ != "ndarray":
         return False
@@ -68,7 +68,8 @@ def holds_objects(obj: Any) -> bool:
         return False
     if obj.dtype.kind != "O" or obj.size > LOOK_LIMIT:
         return True
-    return not SCALARS.issuperset(map(type, obj.ravel().tolist()))
+    others = (each for each in obj.ravel().tolist() if type(each) not in SCALARS)
+    return any(map(is_mutable, others))
 
 
 def _holds_others(obj: Any) -> bool:

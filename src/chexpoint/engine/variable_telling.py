@@ -25,6 +25,9 @@ from chexpoint.model import Digest, VariableGroup
 PART = "it is a part of module"
 """Why a variable is not stored that a module holds itself."""
 
+ENTANGLED = "there was no time to see what it shares with other variables"
+"""Why variables are not stored that may belong together: most of them will turn out not to."""
+
 LITTLE_S = 0.0075
 """What may be spent on one group where the time is up."""
 
@@ -50,6 +53,8 @@ class Teller:
         holders = [self.known.holder_of(look.names[name]) for name in names] if not is_quick else []
         if holder := next(filter(None, holders), ""):
             contents, why = "", f"{PART} {holder}"
+        elif len(names) > 1 and any(each.is_entangled for each in singles):
+            contents, why = "", ENTANGLED
         else:
             contents, why = self._contents(names, small, look, is_quick=is_quick)
         reaches = set().union(*(each.reaches for each in singles)) - group

@@ -58,6 +58,8 @@ class WorkerImages:
         self._beyond = Beyond(shell, loop)
         self._touches = TouchLog()
         self._is_prepared = False
+        self._is_as_forked = True
+        """Whether this copy has run no code of the user's: loading to check might."""
         self._kept: dict[str, str] = {}
         """Variables that stayed when an image was loaded, and the cells that had made them."""
         # Tells the cells of this worker from those of others whose states it may get.
@@ -87,14 +89,22 @@ class WorkerImages:
         """Write an image, in a process of its own, and tell the supervisor how it went."""
         link = Link.from_fd(wanted.fds[0])
         link.command(event="begun", pid=os.getpid())
-        made = self._shell.kernel.as_in_cells(self.make, wanted.command()["order"])
-        link.command(**made)
+        packet: Packet | None = wanted
+        while packet is not None:
+            order = packet.command()["order"]
+            made = self._shell.kernel.as_in_cells(self.make, order)
+            waits = bool(order["has_more"] and self._is_as_forked)
+            link.command(**made, waits=waits)
+            packet = link.receive() if waits else None
 
     def make(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Write an image; return what the supervisor is told."""
         started = time.perf_counter()
+        from chexpoint.image import small_pages
+
         try:
-            info = self._make(order)
+            with small_pages():
+                info = self._make(order)
         except ChexError as error:
             return {"event": "image_failed", "name": order["name"], "why": str(error)}
         except Exception as error:  # of the user's own classes, or of ours
@@ -151,12 +161,15 @@ class WorkerImages:
         from chexpoint.image import capture
         from chexpoint.store import Store
 
+        self._is_as_forked = False
         self._check_room()
         names = set(order["only"])
         with Store.open(order["store"], budget_bytes=order["budget"]) as store:
             taken = capture(self._shell.user_ns, touches=TouchLog(), only=names)
             if lost := taken.document.lost:
                 raise _NotStored(f"'{lost[0].name}' ({lost[0].kind}): {lost[0].why}")
+            is_plain = not any(b"__main__" in stream for stream in taken.streams.values())
+            self._is_as_forked = is_plain and not taken.document.facts["own_modules"]
             return store.put(
                 ImageName(order["name"]),
                 to_json(taken.document),

@@ -12,6 +12,9 @@ from chexpoint.model import ArtifactId, Seconds
 
 # To hand a cell to the worker and get its answer.
 _CELL_S = 0.005
+# What may be spent on variables that are not needed yet, and how many are thought of.
+_SPARE_S = 0.5
+_TRIES = 30
 # A cell that depends on chance does not give the same again.
 _CHANCE_S = 1e6
 
@@ -89,6 +92,45 @@ def way_to(
     loaded -= set(have.values())
     moves = tuple(_moves(deeds, places, start, have, loaded, plan.run))
     return GraphWay(moves, plan.seconds, plan)
+
+
+def provident_way_to(
+    deeds: Sequence[Deed],
+    first: Bindings,
+    *,
+    start: int,
+    absent: frozenset[str],
+    needs: Iterable[str],
+    load_s: Callable[[ArtifactId], Seconds],
+) -> GraphWay | None:
+    """Return a cheap way as `way_to` does, that brings what later cells may need, too.
+
+    What is passed over and is not stored can be had only from the start again, with all that was
+    run since.  So it is brought now, if that takes little.
+    """
+    wanted = set(needs)
+
+    def find(more: Iterable[str]) -> GraphWay | None:
+        return way_to(
+            deeds, first, start=start, absent=absent, needs=wanted.union(more), load_s=load_s
+        )
+
+    best = find(())
+    last = best.moves[-1] if best is not None and best.moves else None
+    if best is None or not isinstance(last, PassOver):
+        return best
+    after = deeds[-1].after.variables
+    groups: dict[ArtifactId, list[str]] = {}
+    for name in sorted(last.absent & after.keys()):
+        if load_s(after[name]) == NEVER:
+            groups.setdefault(after[name], []).append(name)
+    most = best.seconds + _SPARE_S
+    for names in list(groups.values())[:_TRIES]:
+        found = find(names)
+        if found is not None and found.seconds <= most:
+            wanted.update(names)
+            best = found
+    return best
 
 
 def _problem(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from chexpoint.image.capturing import Capture, capture, trouble_of
     from chexpoint.image.lost import kind_of, reason_of
-    from chexpoint.image.memory import overlaps
+    from chexpoint.image.memory import overlaps, small_pages
     from chexpoint.image.modules import (
         INTERPRETERS,
         is_importable,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "capturing": ("Capture", "capture", "trouble_of"),
     "lost": ("kind_of", "reason_of"),
-    "memory": ("overlaps",),
+    "memory": ("overlaps", "small_pages"),
     "modules": (
         "INTERPRETERS",
         "is_importable",
@@ -84,6 +84,7 @@ __all__ = [
     "reason_of",
     "rebuild",
     "set_states",
+    "small_pages",
     "states_now",
     "targets_in",
     "trouble_of",

@@ -61,6 +61,27 @@ def reduce_index(pickler: ImagePickler, obj: Any) -> Any:
     return make, (kind, state | {"data": Own(state["data"])}), *more
 
 
+def reduce_arrow(pickler: ImagePickler, obj: Any) -> Any:
+    """Write a column of Arrow's that is in one chunk; pickling would copy it first."""
+    pickler.world.modules.add("pandas")
+    state = dict(vars(obj))
+    chunks = getattr(state.get("_pa_array"), "chunks", None)
+    if not chunks or len(chunks) > 1 or not _is_whole(chunks[0]):
+        return NotImplemented
+    state |= {"_pa_array": chunks[0]} | ({"_cache": {}} if "_cache" in state else {})
+    return copyreg.__newobj__, (type(obj),), state  # type: ignore[attr-defined]
+
+
+def _is_whole(chunk: Any) -> bool:
+    """Tell whether a chunk shows all of its memory: else much that is not its own is written."""
+    spare = int(chunk.get_total_buffer_size()) - int(chunk.nbytes)
+    return chunk.offset == 0 and spare <= _PADDING * len(chunk.buffers())
+
+
+# Arrow's buffers are multiples of it.
+_PADDING = 64
+
+
 def _is_shared(pickler: ImagePickler, values: Any, references: Any) -> bool:
     """Tell whether pandas knows of another object with the same memory."""
     if references is None:
@@ -75,4 +96,6 @@ RULES: Mapping[type | str, Callable[[ImagePickler, Any], Any]] = {
     "pandas.core.internals.managers.SingleBlockManager": reduce_series,
     "pandas.core.indexes.base.Index": reduce_index,
     "pandas.Index": reduce_index,
+    "pandas.arrays.ArrowExtensionArray": reduce_arrow,
+    "pandas.core.arrays.arrow.array.ArrowExtensionArray": reduce_arrow,
 }

@@ -6,8 +6,10 @@ block, so that arrays that share memory still do when they come back, whichever 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
 from typing import Any
@@ -96,6 +98,27 @@ class Memory:
                 return True
         self.parts.append(buffer.raw())
         return False
+
+
+@contextlib.contextmanager
+def small_pages() -> Iterator[None]:
+    """Let arrays that are made meanwhile have pages of the usual size.
+
+    NumPy asks for huge ones.  Where memory is not at hand, as on many virtual machines, these took
+    up to ten times as long to get as all of the reading or writing.
+    """
+    import numpy as np
+
+    core: Any = getattr(np, "_core", None) or getattr(np, "core", None)
+    switch = getattr(core.multiarray, "_set_madvise_hugepage", None)
+    if switch is None:  # it is NumPy's own affair, and may go
+        yield
+        return
+    was_huge = switch(False)
+    try:
+        yield
+    finally:
+        switch(was_huge)
 
 
 def overlaps(spans: list[Span]) -> list[Span]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections.abc import Callable, Collection
@@ -11,6 +12,7 @@ from typing import Any
 from chexpoint.errors import ChexError, ImageRefused
 from chexpoint.image.loader import Loader
 from chexpoint.image.lost import reason_of
+from chexpoint.image.memory import small_pages
 from chexpoint.image.modules import file_digest, found_file, library_version
 from chexpoint.image.options import options_now
 from chexpoint.image.process import (
@@ -126,7 +128,8 @@ def load_group(
     """Return the variables of one group."""
     data = stream(group.stream)
     try:
-        values = Loader(data, group.arrays, array, main).run(len(group.variables))
+        with small_pages() if group.arrays else contextlib.nullcontext():
+            values = Loader(data, group.arrays, array, main).run(len(group.variables))
         return dict(zip(group.variables, values, strict=True))
     except ChexError:
         raise

@@ -32,8 +32,8 @@ from chexpoint.graph import (
     choose,
     follow,
     matches,
+    provident_way_to,
     renumbered,
-    way_to,
 )
 from chexpoint.lineage import Step, code_hash, lineage_digest, strict_digest
 from chexpoint.model import (
@@ -339,9 +339,9 @@ class Graphing:
         starts = [(0, frozenset[str](), True)]
         if behind:
             starts.append((behind[-1], worker.absent, False))
-        best: tuple[GraphWay, bool] | None = None
+        ways = []
         for start, absent, is_from_root in starts:
-            found = way_to(
+            found = provident_way_to(
                 known,
                 first,
                 start=start,
@@ -349,12 +349,13 @@ class Graphing:
                 needs=needs,
                 load_s=lambda ident: self._load_s(artifacts.get(ident)),
             )
-            if found is not None and (best is None or found.seconds < best[0].seconds):
-                best = found, is_from_root
-        if best is None:
+            if found is not None:
+                ways.append((found, is_from_root))
+        if not ways:
             return None
-        self._note(best[0], known, artifacts)
-        return self._as_way(best[0], path, artifacts, is_from_root=best[1])
+        best, is_from_root = min(ways, key=lambda each: each[0].seconds)
+        self._note(best, known, artifacts)
+        return self._as_way(best, path, artifacts, is_from_root=is_from_root)
 
     def _as_way(
         self,
