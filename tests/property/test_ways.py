@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chexpoint.graph import NEVER, Bindings, Deed, GraphWay, PassOver, follow, way_to
+from chexpoint.graph import (
+    NEVER,
+    Bindings,
+    Deed,
+    GraphWay,
+    PassOver,
+    follow,
+    provident_way_to,
+    way_to,
+)
 from chexpoint.model import (
     ArtifactId,
     CellAudit,
@@ -109,25 +119,59 @@ def test_cells_find_what_they_read_and_what_is_needed_is_there(
     absent = {name for name in before if before[name] in {before[each] for each in lost}}
     last = deeds[-1].after
     needs = last.closure(data.draw(st.sets(st.sampled_from(NAMES))))
-    found = way_to(
-        deeds,
-        Bindings(ROOT),
-        start=start,
-        absent=frozenset(absent),
-        needs=needs,
-        load_s=lambda ident: 1.0 if ident in stored else NEVER,
-    )
-    if found is None:
+    ways = [
+        find(
+            deeds,
+            Bindings(ROOT),
+            start=start,
+            absent=frozenset(absent),
+            needs=needs,
+            load_s=lambda ident: 1.0 if ident in stored else NEVER,
+        )
+        for find in (way_to, provident_way_to)
+    ]
+    cheapest, provident = ways
+    if cheapest is None or provident is None:
         # From the beginning there always is one.
         assert start > 0
+        assert ways == [None, None]
         return
-    mine = walk(deeds, start, frozenset(absent), found)
-    for name in needs:
-        assert mine.get(name) == last.variables[name]
-    run = {move.number for move in found.moves if not isinstance(move, PassOver)}
-    if found.moves:
-        sticky = {n for n, d in enumerate(deeds, 1) if d.operation.sticky and n > start}
-        assert sticky <= run
+    for found in (cheapest, provident):
+        mine = walk(deeds, start, frozenset(absent), found)
+        for name in needs:
+            assert mine.get(name) == last.variables[name]
+        run = {move.number for move in found.moves if not isinstance(move, PassOver)}
+        if found.moves:
+            sticky = {n for n, d in enumerate(deeds, 1) if d.operation.sticky and n > start}
+            assert sticky <= run
+    assert cheapest.seconds <= provident.seconds <= cheapest.seconds + 0.5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_stored", "is_there"),
+    [(0.1, False, True), (3.0, False, False), (0.1, True, False)],
+)
+def test_what_is_cheap_and_could_not_be_loaded_later_is_brought_at_once(
+    seconds: float, is_stored: bool, is_there: bool
+) -> None:
+    small, large = (
+        CellVariables(reads=(), writes=(VariableGroup(names=(name,), kinds=("int",)),))
+        for name in "ab"
+    )
+    deeds = path([(small, seconds, False), (large, 5.0, False)])
+    stored = {made.id for deed in deeds[not is_stored :] for made in deed.artifacts}
+    found = provident_way_to(
+        deeds,
+        Bindings(ROOT),
+        start=0,
+        absent=frozenset(),
+        needs={"b"},
+        load_s=lambda ident: 0.01 if ident in stored else NEVER,
+    )
+    assert found is not None
+    mine = walk(deeds, 0, frozenset(), found)
+    assert ("a" in mine) is is_there
+    assert 2 not in {move.number for move in found.moves if not isinstance(move, PassOver)}
 
 
 @given(st.lists(cells(), min_size=1, max_size=6))

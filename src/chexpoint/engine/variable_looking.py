@@ -69,7 +69,7 @@ def holds_objects(obj: Any) -> bool:
     if obj.dtype.kind != "O" or obj.size > LOOK_LIMIT:
         return True
     others = (each for each in obj.ravel().tolist() if type(each) not in SCALARS)
-    return any(map(is_mutable, others))
+    return any(isinstance(each, tuple | frozenset) or is_mutable(each) for each in others)
 
 
 def _holds_others(obj: Any) -> bool:

@@ -24,6 +24,7 @@ from chexpoint.model import (
 )
 
 X = Item(ArtifactId("ax"), ("x",), "text")
+Y = Item(ArtifactId("ay"), ("y",), "text")
 
 
 T = TypeVar("T")
@@ -176,6 +177,21 @@ def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
         (kept,) = of(do.KeepArtifact, done)
         assert (kept.artifact, kept.why) == (X.artifact, "")
         assert do.Drop(copy) in done
+
+
+def test_one_copy_of_a_checkpoint_writes_all_that_was_chosen() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    chosen = ev.Chosen(step, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
+    (first,) = of(do.MakeImage, state.handle(chosen))
+    assert (first.only, first.has_more) == (("x",), True)
+    done = state.handle(ev.Imaged(image(first.name)))
+    (second,) = of(do.MakeImage, done)
+    assert (second.only, second.has_more) == (("y",), False)
+    assert do.Drop(copy) not in done
+    assert do.Drop(copy) in state.handle(ev.Imaged(image(second.name)))
 
 
 def test_what_is_small_is_worth_asking_about_after_much_work() -> None:

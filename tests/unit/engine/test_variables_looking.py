@@ -18,6 +18,7 @@ from chexpoint.project.graph_uses import uses_of
         ([], False),
         (["a", []], True),
         (["a", ("b",)], True),
+        ([np.dtype("f8"), "a"], False),
         (["a"] * (LOOK_LIMIT + 1), True),
     ],
 )

@@ -278,3 +278,40 @@ def test_an_array_on_a_device_is_handed_over_as_it_is() -> None:
         "data": (8192, True),
         "version": 3,
     }
+
+
+def test_text_columns_of_one_chunk_are_written_without_a_copy_and_parts_of_one_with_it() -> None:
+    pytest.importorskip("pyarrow")
+    book = Notebook().run(
+        "import pandas as pd\n"
+        "whole = pd.Series(['ab', None, 'c'] * 9000, dtype='str').astype('string[pyarrow]')\n"
+        "part = pd.Series(whole.array[30:60]); none = whole[:0].copy()\n"
+        "both = pd.concat([whole, part])\n"
+        "numbers = pd.Series([1, None] * 9000, dtype='int64[pyarrow]')\n"
+    )
+    from chexpoint.image import Surroundings, dump
+
+    world = Surroundings(mains=(book.names,))
+    (chunk,) = book["whole"].array._pa_array.chunks
+    written = [np.frombuffer(each, np.uint8) for each in dump([book["whole"]], world).parts]
+    places = {each.__array_interface__["data"][0] for each in written}
+    assert len(places) > 1
+    assert places <= {buffer.address for buffer in chunk.buffers()}
+    assert dump([book["part"]], world).size_bytes < 4096, "only its own thirty values"
+    new = load(book.image())
+    for name in ("whole", "part", "none", "both", "numbers"):
+        assert new[name].equals(book[name])
+        assert new[name].dtype == book[name].dtype
+
+
+def test_loaded_arrays_are_made_with_small_pages_and_the_users_are_not() -> None:
+    from chexpoint.image import small_pages
+
+    switch = np._core.multiarray._set_madvise_hugepage  # type: ignore[attr-defined]
+    before = switch(True)
+    try:
+        with small_pages():
+            assert switch(False) is False
+        assert switch(True) is True
+    finally:
+        switch(before)
