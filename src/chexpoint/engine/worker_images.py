@@ -175,6 +175,8 @@ class WorkerImages:
                 to_json(taken.document),
                 streams=taken.streams,
                 arrays=taken.arrays,
+                # Tables of one name have often nothing else in common.
+                follows=False,
                 cost_s=order["cost_s"],
             )
 

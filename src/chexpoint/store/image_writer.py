@@ -67,15 +67,23 @@ class Past:
     Manifests are read as they are needed: if nothing is new, only the first is.
     """
 
-    def __init__(self, manifests: Iterable[Manifest], present: frozenset[str]) -> None:
-        """Take manifests, the most alike first, and the packs that are there."""
+    def __init__(
+        self, manifests: Iterable[Manifest], present: frozenset[str], *, follows: bool = True
+    ) -> None:
+        """Take manifests, the most alike first, and the packs that are there.
+
+        Parts go on from what an earlier image has under their key, unless ``follows`` is false.
+        """
         self._unread = iter(manifests)
         self._present = present
+        self._follows = follows
         self._latest: dict[tuple[str, Kind], Part] = {}
         self._known: dict[object, Part] = {}
 
     def latest(self, key: str, kind: Kind) -> Part | None:
         """Return the last contents of a part."""
+        if not self._follows:
+            return None
         while (key, kind) not in self._latest and self._read_on():
             pass
         return self._latest.get((key, kind))

@@ -28,6 +28,7 @@ class PutRequest:
     arrays: Mapping[str, Buffer]
     same: Collection[str]
     like: str | None
+    follows: bool
     cost_s: float
 
     @property

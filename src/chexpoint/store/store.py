@@ -99,6 +99,7 @@ class Store:
         arrays: Mapping[str, Buffer],
         same: Collection[str] = (),
         like: str | None = None,
+        follows: bool = True,
         cost_s: float = 0.0,
     ) -> ImageInfo:
         """Store an image; only what no recent image has is written.
@@ -113,6 +114,9 @@ class Store:
             Keys of parts that are as they are in `like`; they are not given again.
         like
             The image that the state comes from.
+        follows
+            Whether parts are likely to be similar to what newer images have under the same key:
+            then differences are looked for.
         cost_s
             How long the state would take to compute again: what an image is worth.
 
@@ -130,6 +134,7 @@ class Store:
             arrays=arrays,
             same=same,
             like=like,
+            follows=follows,
             cost_s=cost_s,
         )
         request.check()
@@ -313,7 +318,8 @@ class Store:
         like = None if request.like is None else _own_manifest(reader, request.like)
         recent = recent_manifests(reader, besides=request.like)
         sizes = pack_sizes(reader)
-        past = Past(recent if like is None else chain([like], recent), frozenset(sizes))
+        manifests = recent if like is None else chain([like], recent)
+        past = Past(manifests, frozenset(sizes), follows=request.follows)
         writer = ImageWriter(reader, past)
         try:
             add_same(writer, request, like, sizes)
