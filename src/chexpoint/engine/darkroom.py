@@ -36,6 +36,9 @@ class Darkroom:
     def order(self, control: Link, order: Mapping[str, Any]) -> None:
         """Tell a frozen process to let a copy of itself write an image."""
         name, checkpoint = ImageName(order["name"]), CheckpointId(order["checkpoint"])
+        # Whatever is wanted of one checkpoint is wanted in a row.
+        for other in [each for each in self._waiting if each != checkpoint]:
+            self.dropped(other)
         self._sources[name] = checkpoint
         if order["only"] and checkpoint in self._waiting:
             self._links[name], self._pids[name] = self._waiting.pop(checkpoint)
@@ -52,6 +55,8 @@ class Darkroom:
 
     def dropped(self, checkpoint: CheckpointId) -> None:
         """A checkpoint has gone, and with it what there was to write of it."""
+        for name in [name for name, source in self._sources.items() if source == checkpoint]:
+            del self._sources[name]
         if checkpoint in self._waiting:
             self._waiting.pop(checkpoint)[0].close()
 
@@ -69,8 +74,9 @@ class Darkroom:
         if packet is not None and packet.command()["event"] == "begun":
             self._pids[name] = packet.command()["pid"]
             return None
-        if packet is not None and packet.command().get("waits"):
-            self._waiting[self._sources.pop(name)] = self._links.pop(name), self._pids.pop(name)
+        source = self._sources.pop(name, None)
+        if packet is not None and packet.command().get("waits") and source is not None:
+            self._waiting[source] = self._links.pop(name), self._pids.pop(name)
         else:
             self._forget(name)
         if packet is None:

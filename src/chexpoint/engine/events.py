@@ -265,6 +265,8 @@ class Chosen:
     step: Step
     groups: tuple[tuple[ArtifactId, tuple[str, ...]], ...]
     """Artifacts, and the variables that they are."""
+    unused: frozenset[ArtifactId] = frozenset()
+    """Artifacts of earlier cells that are gone now, and no cell has used them."""
 
 
 @dataclass(frozen=True, slots=True)

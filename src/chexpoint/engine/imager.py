@@ -7,7 +7,7 @@ process cannot be forked, the worker writes it itself.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ _LEAST_KEPT_S = 0.1
 # What leads to it is, if it takes so much.
 _SOME_S = 1.0
 _LOAD_BYTES_PER_S = 4e8
+_UNUSED = "the cells after it put something else in its place, and did not use it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +286,9 @@ class Imager(Keeper):
 
     def _let_pass(self, checkpoint: CheckpointId) -> None:
         """Let a checkpoint go that was held for images alone, if there is none more to come."""
+        wanted = [*self._wanted, *([self._making[1]] if self._making is not None else [])]
         is_awaited = checkpoint in self._undecided or any(
-            each.checkpoint == checkpoint for each in self._wanted
+            each.checkpoint == checkpoint for each in wanted
         )
         if checkpoint in self._passing and not is_awaited:
             self._passing.discard(checkpoint)
@@ -331,6 +333,7 @@ class Imager(Keeper):
 
     def _chosen(self, event: ev.Chosen) -> None:
         """Store what was found to be worth it."""
+        self._leave_out(event.unused)
         marks = {each: self.time.marked(each) for each in self._undecided}
         found = next((each for each, mark in marks.items() if mark is event.step), None)
         if found is not None or self._alone is event.step:
@@ -344,6 +347,15 @@ class Imager(Keeper):
             self._alone = None
         elif found is None:
             self._early_choice = event
+
+    def _leave_out(self, artifacts: Collection[ArtifactId]) -> None:
+        """Do not store what turned out to be of no use, if it has not been begun."""
+        left_out = [each for each in self._wanted if each.artifact in artifacts]
+        for each in left_out:
+            self._wanted.remove(each)
+            self._ended(each, None, _UNUSED)
+            if each.checkpoint is not None:
+                self._let_pass(each.checkpoint)
 
     def _image_timed_out(self) -> None:
         if self._making is not None:

@@ -108,6 +108,8 @@ class Graphing:
         self.decisions: dict[str, str] = {}
         """What was done for each variable, and why."""
         self._names: dict[str, ArtifactId] = {}
+        self._unread: set[ArtifactId] = set()
+        """What is to be stored, and no cell has used yet."""
         self._unswept_bytes = 0
         """What artifacts took that were dropped, and may still take on the disk."""
         self._useless: set[ArtifactId] = set()
@@ -155,9 +157,21 @@ class Graphing:
             self._graph.operations[operation.id] = operation
             self._graph.artifacts.update((each.id, each) for each in deed.artifacts)
         self._names |= deed.after.variables
-        return self._choose(step, deed)
+        unused = self._unused(step, deed)
+        chosen = self._choose(step, deed)
+        self._unread |= {artifact for artifact, _ in chosen.groups}
+        return replace(chosen, unused=unused)
 
-    def _choose(self, step: Step, deed: Deed) -> Chosen | None:
+    def _unused(self, step: Step, deed: Deed) -> frozenset[ArtifactId]:
+        """Return what was to be stored, and is gone now without having been used by a cell."""
+        before = self._bindings(step.parent) if step.parent is not None else None
+        self._unread -= {read.artifact for read in deed.operation.reads}
+        gone = set(before.variables.values() if before else ()) - set(deed.after.variables.values())
+        unused = frozenset(self._unread & gone)
+        self._unread -= unused
+        return unused
+
+    def _choose(self, step: Step, deed: Deed) -> Chosen:
         large = [
             (artifact, group)
             for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
@@ -215,7 +229,7 @@ class Graphing:
     def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
         """An artifact is in the store now, or could not be stored."""
         if info is None:
-            self.reasons[artifact] = f"it could not be stored: {why}"
+            self.reasons[artifact] = f"Not stored: {why}."
             return
         rates = self._load_rates()
         load_s = rates.expect(self._backend(), "", info.state_bytes)

@@ -194,6 +194,24 @@ def test_one_copy_of_a_checkpoint_writes_all_that_was_chosen() -> None:
     assert do.Drop(copy) in state.handle(ev.Imaged(image(second.name)))
 
 
+def test_what_turned_out_to_be_of_no_use_is_not_stored_unless_it_was_begun() -> None:
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    chosen = ev.Chosen(step, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
+    (first,) = of(do.MakeImage, state.handle(chosen))
+    done = state.handle(ev.Chosen(Step(parent=step), (), frozenset({X.artifact, Y.artifact})))
+    (left_out,) = of(do.KeepArtifact, done)
+    assert left_out.artifact == Y.artifact
+    assert "did not use it" in left_out.why
+    assert do.Drop(copy) not in done
+    done = state.handle(ev.Imaged(image(first.name)))
+    assert of(do.KeepArtifact, done)[0].artifact == X.artifact
+    assert not of(do.MakeImage, done)
+    assert do.Drop(copy) in done
+
+
 def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
     """What it was made of may have no room."""
     for size, is_asked in ((10**6, True), (10**9, False)):
