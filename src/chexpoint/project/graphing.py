@@ -6,12 +6,10 @@ without it, and the user is told once.
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from chexpoint.engine import (
     Bound,
@@ -22,14 +20,12 @@ from chexpoint.engine import (
     Way,
     body_of,
 )
-from chexpoint.errors import ChexError
 from chexpoint.graph import (
     NEVER,
     Bindings,
     Deed,
     GraphWay,
     PassOver,
-    choose,
     follow,
     matches,
     provident_way_to,
@@ -39,36 +35,24 @@ from chexpoint.lineage import Step, code_hash, lineage_digest, strict_digest
 from chexpoint.model import (
     Artifact,
     ArtifactId,
-    Bytes,
     CellLineage,
     CellRecord,
-    ImageInfo,
     NodeId,
     Operation,
     Output,
     PathCell,
     RecordedOperation,
-    StoredArtifact,
     lineage_from_json,
     to_json,
 )
+from chexpoint.project.graph_keeping import GraphKeeping
 from chexpoint.project.graph_settings import GraphSettings
 from chexpoint.project.graph_uses import is_random_state, needed, transformed, used, uses_of
 from chexpoint.project.project import Project
 from chexpoint.project.reuse import plain_code
 
-if TYPE_CHECKING:
-    from chexpoint.graph import ExperimentGraph, Ledger, LoadRates
-
 Objection = Callable[[Sequence[CellLineage], CellLineage, Sequence[Output]], str]
 """Returns why the results of a run cannot stand for a cell now."""
-
-# To write an image takes as long as to load it, and a copy of the process.
-_WRITE_S = 0.05
-# Another kernel may have stored something meanwhile.
-_REFRESH_S = 20.0
-# Dropped contents may take this part of the room for a while: to free them is some work.
-_UNSWEPT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,45 +64,19 @@ class Candidate:
     operation: Operation
 
 
-class Graphing:
-    """One kernel's view of the experiment graph.
-
-    Parameters
-    ----------
-    tell
-        Shows the user a line.
-    """
+class Graphing(GraphKeeping):
+    """One kernel's view of the experiment graph; see `GraphKeeping` for its parameters."""
 
     def __init__(
         self, project: Project, settings: GraphSettings, *, tell: Callable[[str], None]
     ) -> None:
-        self._project = project
-        self._settings = settings
-        self._tell = tell
-        self._told: set[str] = set()
-        self._ledger: Ledger | None = None
+        super().__init__(project, settings, tell=tell)
         self._deeds: dict[Step, Deed | None] = {}
-        self._graph: ExperimentGraph | None = None
-        self._graph_time = 0.0
-        self._rates: LoadRates | None = None
-        self.is_used = False
-        """Whether cells are looked for in the graph, and results stored for others."""
-        self.reasons: dict[ArtifactId, str] = {}
-        """Why each artifact is stored, or not."""
         self.decisions: dict[str, str] = {}
         """What was done for each variable, and why."""
         self._names: dict[str, ArtifactId] = {}
         self._unread: set[ArtifactId] = set()
         """What is to be stored, and no cell has used yet."""
-        self._unswept_bytes = 0
-        """What artifacts took that were dropped, and may still take on the disk."""
-        self._useless: set[ArtifactId] = set()
-        """Artifacts that could not be loaded here."""
-
-    @property
-    def store(self) -> str:
-        """Where contents go."""
-        return self._settings.store
 
     def told(self) -> dict[str, str]:
         """Return what was done for each variable, and whether it is stored, with the reasons."""
@@ -127,10 +85,6 @@ class Graphing:
             if (why := self.reasons.get(artifact)) is not None:
                 found[name] = "; ".join(filter(None, [found.get(name, ""), why]))
         return found
-
-    def prepare(self) -> None:
-        """Open the ledger, so that the first cell does not wait for it."""
-        self._open()
 
     # ------------------------------------------------------------ what cells did
 
@@ -164,83 +118,14 @@ class Graphing:
 
     def _unused(self, step: Step, deed: Deed) -> frozenset[ArtifactId]:
         """Return what was to be stored, and is gone now without having been used by a cell."""
+        if self._settings.strategy != "storage-aware":
+            return frozenset()
         before = self._bindings(step.parent) if step.parent is not None else None
         self._unread -= {read.artifact for read in deed.operation.reads}
         gone = set(before.variables.values() if before else ()) - set(deed.after.variables.values())
         unused = frozenset(self._unread & gone)
         self._unread -= unused
         return unused
-
-    def _choose(self, step: Step, deed: Deed) -> Chosen:
-        large = [
-            (artifact, group)
-            for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
-            if not group.contents and not group.why_not and not group.names[0].startswith(":")
-        ]
-        if not self.is_used or not self.store or deed.operation.doubt or not large:
-            return Chosen(step, ())
-        graph = self._whole()
-        stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
-        mine = {artifact.id for artifact, _ in large}
-        rates = self._load_rates()
-        choice = choose(
-            graph,
-            stored | mine,
-            budget_bytes=self._settings.budget_bytes,
-            alpha=self._settings.alpha,
-            strategy=self._settings.strategy,
-            rates=rates,
-            write_s=lambda artifact: _WRITE_S + rates.load_s(artifact),
-        )
-        self.reasons |= choice.reasons
-        self._drop(choice.drop & stored)
-        wanted = (choice.keep & mine) - stored
-        return Chosen(step, tuple((a.id, a.group.names) for a, _ in large if a.id in wanted))
-
-    def _drop(self, ids: Iterable[ArtifactId]) -> None:
-        """Take the contents of artifacts out of the store: rows first, so that nobody looks."""
-        ids = sorted(ids)
-        if not ids:
-            return
-        graph = self._whole()
-        dropped = self._open().drop_stored(ids)
-        for each in ids:
-            graph.artifacts[each] = replace(graph.artifacts[each], stored=None)
-        self._forget_images(dropped.images, dropped.stored_bytes)
-
-    def _forget_images(self, images: Iterable[str], stored_bytes: Bytes) -> None:
-        from chexpoint.store import Store
-
-        with Store.open(self.store, create=False) as store:
-            for image in images:
-                store.forget(image)
-        self._unswept_bytes += stored_bytes
-        if self._unswept_bytes > _UNSWEPT * self._settings.budget_bytes:
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Free what dropped artifacts take on the disk, unless others use the store now."""
-        from chexpoint.store import Store
-
-        self._unswept_bytes = 0
-        with contextlib.suppress(ChexError, OSError), Store.open(self.store, create=False) as store:
-            store.gc()
-
-    def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
-        """An artifact is in the store now, or could not be stored."""
-        if info is None:
-            self.reasons[artifact] = f"Not stored: {why}."
-            return
-        rates = self._load_rates()
-        load_s = rates.expect(self._backend(), "", info.state_bytes)
-        stored = StoredArtifact(image=info.name, stored_bytes=info.stored_bytes, load_s=load_s)
-        if not self._open().set_stored(artifact, stored):
-            self._forget_images([info.name], info.stored_bytes)
-            return
-        self._useless.discard(artifact)
-        graph = self._whole()
-        if artifact in graph.artifacts:
-            graph.artifacts[artifact] = replace(graph.artifacts[artifact], stored=stored)
 
     def loaded(self, items: Sequence[Item], bound: Bound) -> None:
         """Artifacts were loaded, or one could not be."""
@@ -455,50 +340,6 @@ class Graphing:
                 deed = follow(before, record, run=f"{each.taint}-{each.execution}")
             self._deeds[each] = deed
         return self._deeds.get(step)
-
-    # ------------------------------------------------------------ the ledger
-
-    def _open(self) -> Ledger:
-        if self._ledger is None:
-            from chexpoint.graph import Ledger
-            from chexpoint.store import store_key
-
-            self._ledger = Ledger.open(self._settings.ledger, key=store_key())
-            self._ledger.register(str(self._project.folder), str(self._project.folder))
-        return self._ledger
-
-    def _whole(self) -> ExperimentGraph:
-        now = time.monotonic()
-        if self._graph is None or now - self._graph_time > _REFRESH_S:
-            self._graph, self._graph_time = self._open().graph(), now
-        return self._graph
-
-    def _load_rates(self) -> LoadRates:
-        if self._rates is None:
-            from chexpoint.graph import LoadRates
-
-            self._rates = LoadRates(self._open().loads())
-        return self._rates
-
-    def _backend(self) -> str:
-        return self.store.partition("://")[0] if "://" in self.store else "file"
-
-    def _say(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._tell(text)
-
-    def failed(self, error: Exception) -> None:
-        """Something is wrong with the graph: say so once, and go on without."""
-        self._ledger, self._graph = None, None
-        text = str(error) if isinstance(error, ChexError) else f"{type(error).__name__}: {error}"
-        self._say(f"the experiment graph is not used: {text}")
-
-    def close(self) -> None:
-        if self._unswept_bytes:
-            self._sweep()
-        if self._ledger is not None:
-            self._ledger.close()
 
 
 def _told(operation: Operation, load_s: float, *, runs: bool) -> str:

@@ -1,0 +1,183 @@
+"""What one kernel stores in the experiment graph, and what it drops: the ledger and the store."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chexpoint.engine import Chosen
+from chexpoint.errors import ChexError
+from chexpoint.graph import Deed, choose
+from chexpoint.lineage import Step
+from chexpoint.model import ArtifactId, Bytes, ImageInfo, StoredArtifact
+from chexpoint.project.graph_settings import GraphSettings
+from chexpoint.project.project import Project
+
+if TYPE_CHECKING:
+    from chexpoint.graph import ExperimentGraph, Ledger, LoadRates
+
+# To write an image takes as long as to load it, and a copy of the process.
+_WRITE_S = 0.05
+# Another kernel may have stored something meanwhile.
+_REFRESH_S = 20.0
+# Dropped contents may take this part of the room for a while: to free them is some work.
+_UNSWEPT = 0.25
+
+
+class GraphKeeping:
+    """Keeps results of one kernel for others, within the budget of the graph.
+
+    Parameters
+    ----------
+    tell
+        Shows the user a line.
+    """
+
+    def __init__(
+        self, project: Project, settings: GraphSettings, *, tell: Callable[[str], None]
+    ) -> None:
+        self._project = project
+        self._settings = settings
+        self._tell = tell
+        self._told: set[str] = set()
+        self._ledger: Ledger | None = None
+        self._graph: ExperimentGraph | None = None
+        self._graph_time = 0.0
+        self._rates: LoadRates | None = None
+        self.is_used = False
+        """Whether cells are looked for in the graph, and results stored for others."""
+        self.reasons: dict[ArtifactId, str] = {}
+        """Why each artifact is stored, or not."""
+        self._unswept_bytes = 0
+        """What artifacts took that were dropped, and may still take on the disk."""
+        self._useless: set[ArtifactId] = set()
+        """Artifacts that could not be loaded here."""
+
+    @property
+    def store(self) -> str:
+        """Where contents go."""
+        return self._settings.store
+
+    def prepare(self) -> None:
+        """Open the ledger, so that the first cell does not wait for it."""
+        self._open()
+
+    # ------------------------------------------------------------ what is stored
+
+    def _choose(self, step: Step, deed: Deed) -> Chosen:
+        large = [
+            (artifact, group)
+            for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
+            if not group.contents and not group.why_not and not group.names[0].startswith(":")
+        ]
+        if not self.is_used or not self.store or deed.operation.doubt or not large:
+            return Chosen(step, ())
+        graph = self._whole()
+        stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
+        mine = {artifact.id for artifact, _ in large}
+        rates = self._load_rates()
+        choice = choose(
+            graph,
+            stored | mine,
+            budget_bytes=self._settings.budget_bytes,
+            alpha=self._settings.alpha,
+            strategy=self._settings.strategy,
+            rates=rates,
+            write_s=lambda artifact: _WRITE_S + rates.load_s(artifact),
+        )
+        self.reasons |= choice.reasons
+        self._drop(choice.drop & stored)
+        wanted = (choice.keep & mine) - stored
+        return Chosen(step, tuple((a.id, a.group.names) for a, _ in large if a.id in wanted))
+
+    def _drop(self, ids: Iterable[ArtifactId]) -> None:
+        """Take the contents of artifacts out of the store: rows first, so that nobody looks."""
+        ids = sorted(ids)
+        if not ids:
+            return
+        graph = self._whole()
+        dropped = self._open().drop_stored(ids)
+        for each in ids:
+            graph.artifacts[each] = replace(graph.artifacts[each], stored=None)
+        self._forget_images(dropped.images, dropped.stored_bytes)
+
+    def _forget_images(self, images: Iterable[str], stored_bytes: Bytes) -> None:
+        from chexpoint.store import Store
+
+        with Store.open(self.store, create=False) as store:
+            for image in images:
+                store.forget(image)
+        self._unswept_bytes += stored_bytes
+        if self._unswept_bytes > _UNSWEPT * self._settings.budget_bytes:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Free what dropped artifacts take on the disk, unless others use the store now."""
+        from chexpoint.store import Store
+
+        self._unswept_bytes = 0
+        with contextlib.suppress(ChexError, OSError), Store.open(self.store, create=False) as store:
+            store.gc()
+
+    def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
+        """An artifact is in the store now, or could not be stored."""
+        if info is None:
+            self.reasons[artifact] = f"Not stored: {why.rstrip('.')}."
+            return
+        rates = self._load_rates()
+        load_s = rates.expect(self._backend(), "", info.state_bytes)
+        stored = StoredArtifact(image=info.name, stored_bytes=info.stored_bytes, load_s=load_s)
+        if not self._open().set_stored(artifact, stored):
+            self._forget_images([info.name], info.stored_bytes)
+            return
+        self._useless.discard(artifact)
+        graph = self._whole()
+        if artifact in graph.artifacts:
+            graph.artifacts[artifact] = replace(graph.artifacts[artifact], stored=stored)
+
+    # ------------------------------------------------------------ the ledger
+
+    def _open(self) -> Ledger:
+        if self._ledger is None:
+            from chexpoint.graph import Ledger
+            from chexpoint.store import store_key
+
+            self._ledger = Ledger.open(self._settings.ledger, key=store_key())
+            self._ledger.register(str(self._project.folder), str(self._project.folder))
+        return self._ledger
+
+    def _whole(self) -> ExperimentGraph:
+        now = time.monotonic()
+        if self._graph is None or now - self._graph_time > _REFRESH_S:
+            self._graph, self._graph_time = self._open().graph(), now
+        return self._graph
+
+    def _load_rates(self) -> LoadRates:
+        if self._rates is None:
+            from chexpoint.graph import LoadRates
+
+            self._rates = LoadRates(self._open().loads())
+        return self._rates
+
+    def _backend(self) -> str:
+        return self.store.partition("://")[0] if "://" in self.store else "file"
+
+    def _say(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._tell(text)
+
+    def failed(self, error: Exception) -> None:
+        """Something is wrong with the graph: say so once, and go on without."""
+        self._ledger, self._graph = None, None
+        text = str(error) if isinstance(error, ChexError) else f"{type(error).__name__}: {error}"
+        self._say(f"the experiment graph is not used: {text}")
+
+    def close(self) -> None:
+        if self._unswept_bytes:
+            self._sweep()
+        if self._ledger is not None:
+            self._ledger.close()
