@@ -98,22 +98,19 @@ def provident_way_to(
     deeds: Sequence[Deed],
     first: Bindings,
     *,
-    start: int,
-    absent: frozenset[str],
     needs: Iterable[str],
     load_s: Callable[[ArtifactId], Seconds],
 ) -> GraphWay | None:
-    """Return a cheap way as `way_to` does, that brings what later cells may need, too.
+    """Return a cheap way from the beginning, that brings what later cells may need, too.
 
-    What is passed over and is not stored can be had only from the start again, with all that was
-    run since.  So it is brought now, if that takes little.
+    What is passed over and is not stored can be had only from the beginning again, with all that
+    was run since.  So it is brought now, if that takes little.
     """
     wanted = set(needs)
 
     def find(more: Iterable[str]) -> GraphWay | None:
-        return way_to(
-            deeds, first, start=start, absent=absent, needs=wanted.union(more), load_s=load_s
-        )
+        every = wanted.union(more)
+        return way_to(deeds, first, start=0, absent=frozenset(), needs=every, load_s=load_s)
 
     best = find(())
     last = best.moves[-1] if best is not None and best.moves else None

@@ -30,6 +30,7 @@ from chexpoint.graph import (
     matches,
     provident_way_to,
     renumbered,
+    way_to,
 )
 from chexpoint.lineage import Step, code_hash, lineage_digest, strict_digest
 from chexpoint.model import (
@@ -238,21 +239,20 @@ class Graphing(GraphKeeping):
         starts = [(0, frozenset[str](), True)]
         if behind:
             starts.append((behind[-1], worker.absent, False))
+
+        def load_s(ident: ArtifactId) -> float:
+            return self._load_s(artifacts.get(ident))
+
         ways = []
         for start, absent, is_from_root in starts:
-            found = provident_way_to(
-                known,
-                first,
-                start=start,
-                absent=absent,
-                needs=needs,
-                load_s=lambda ident: self._load_s(artifacts.get(ident)),
-            )
+            found = way_to(known, first, start=start, absent=absent, needs=needs, load_s=load_s)
             if found is not None:
                 ways.append((found, is_from_root))
         if not ways:
             return None
         best, is_from_root = min(ways, key=lambda each: each[0].seconds)
+        if is_from_root:
+            best = provident_way_to(known, first, needs=needs, load_s=load_s) or best
         self._note(best, known, artifacts)
         return self._as_way(best, path, artifacts, is_from_root=is_from_root)
 
