@@ -286,6 +286,9 @@ def _digests(written: Dump, file: TimedFile) -> tuple[tuple[tuple[Digest, Bytes]
 
 
 def _digest_of(view: memoryview, file: TimedFile) -> Digest:
+    if view.nbytes <= _SLICE:
+        file.check()
+        return xxhash.xxh3_128_hexdigest(view)
     state = xxhash.xxh3_128()
     for start in range(0, view.nbytes, _SLICE):
         state.update(view[start : start + _SLICE])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import itertools
 import re
 import types
@@ -216,8 +217,12 @@ def _is_opaque_node(node: ast.AST) -> bool:
     return found
 
 
-def global_names(code: types.CodeType) -> set[str]:
-    """Return the names of globals that a function uses, and the functions in it."""
+@functools.lru_cache(maxsize=2048)
+def global_names(code: types.CodeType) -> frozenset[str]:
+    """Return the names of globals that a function uses, and the functions in it.
+
+    What holds functions is read after each cell that may change it; most of them are the same.
+    """
     found: set[str] = set()
     waiting = [code]
     while waiting:
@@ -232,7 +237,7 @@ def global_names(code: types.CodeType) -> set[str]:
         waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
     if not _OPAQUE_IN_FUNCTIONS.isdisjoint(found):
         found.add(ANY)
-    return found
+    return frozenset(found)
 
 
 def _names_in_texts(code: types.CodeType) -> set[str]:
