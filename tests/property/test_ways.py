@@ -135,19 +135,23 @@ def test_cells_find_what_they_read_and_what_is_needed_is_there(
         # From the beginning there always is one.
         assert start > 0
         return
-    ways = [(start, frozenset(absent), found)]
-    if start == 0:
-        provident = provident_way_to(deeds, Bindings(ROOT), needs=needs, load_s=load_s)
-        assert provident is not None
-        assert found.seconds <= provident.seconds <= found.seconds + 0.5
-        ways.append((0, frozenset[str](), provident))
-    for begun, lacking, way in ways:
-        mine = walk(deeds, begun, lacking, way)
+    provident = provident_way_to(
+        deeds,
+        Bindings(ROOT),
+        start=start,
+        absent=frozenset(absent),
+        needs=needs,
+        load_s=load_s,
+    )
+    assert provident is not None
+    assert found.seconds <= provident.seconds <= found.seconds + 0.5
+    for way in (found, provident):
+        mine = walk(deeds, start, frozenset(absent), way)
         for name in needs:
             assert mine.get(name) == last.variables[name]
         run = {move.number for move in way.moves if not isinstance(move, PassOver)}
         if way.moves:
-            sticky = {n for n, d in enumerate(deeds, 1) if d.operation.sticky and n > begun}
+            sticky = {n for n, d in enumerate(deeds, 1) if d.operation.sticky and n > start}
             assert sticky <= run
 
 
@@ -167,6 +171,8 @@ def test_what_is_cheap_and_could_not_be_loaded_later_is_brought_at_once(
     found = provident_way_to(
         deeds,
         Bindings(ROOT),
+        start=0,
+        absent=frozenset(),
         needs={"b"},
         load_s=lambda ident: 0.01 if ident in stored else NEVER,
     )

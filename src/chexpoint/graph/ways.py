@@ -98,10 +98,12 @@ def provident_way_to(
     deeds: Sequence[Deed],
     first: Bindings,
     *,
+    start: int,
+    absent: frozenset[str],
     needs: Iterable[str],
     load_s: Callable[[ArtifactId], Seconds],
 ) -> GraphWay | None:
-    """Return a cheap way from the beginning, that brings what later cells may need, too.
+    """Return a cheap way as `way_to` does, that brings what later cells may need, too.
 
     What is passed over and is not stored can be had only from the beginning again, with all that
     was run since.  So it is brought now, if that takes little.
@@ -110,11 +112,11 @@ def provident_way_to(
 
     def find(more: Iterable[str]) -> GraphWay | None:
         every = wanted.union(more)
-        return way_to(deeds, first, start=0, absent=frozenset(), needs=every, load_s=load_s)
+        return way_to(deeds, first, start=start, absent=absent, needs=every, load_s=load_s)
 
     best = find(())
     last = best.moves[-1] if best is not None and best.moves else None
-    if best is None or not isinstance(last, PassOver):
+    if best is None or start == len(deeds) or not isinstance(last, PassOver):
         return best
     after = deeds[-1].after.variables
     groups: dict[ArtifactId, list[str]] = {}

@@ -19,8 +19,9 @@ from chexpoint.project.project import Project
 if TYPE_CHECKING:
     from chexpoint.graph import ExperimentGraph, Ledger, LoadRates
 
-# To write an image takes as long as to load it, and a copy of the process.
+# To write an image takes some times as long as to load it, and a copy of the process.
 _WRITE_S = 0.05
+_WRITE_LOADS = 3
 # Another kernel may have stored something meanwhile.
 _REFRESH_S = 20.0
 # Dropped contents may take this part of the room for a while: to free them is some work.
@@ -86,7 +87,7 @@ class GraphKeeping:
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
             rates=rates,
-            write_s=lambda artifact: _WRITE_S + rates.load_s(artifact),
+            write_s=lambda artifact: _WRITE_S + _WRITE_LOADS * rates.load_s(artifact),
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)

@@ -247,12 +247,15 @@ class Graphing(GraphKeeping):
         for start, absent, is_from_root in starts:
             found = way_to(known, first, start=start, absent=absent, needs=needs, load_s=load_s)
             if found is not None:
-                ways.append((found, is_from_root))
+                ways.append((found.seconds, start, absent, is_from_root))
         if not ways:
             return None
-        best, is_from_root = min(ways, key=lambda each: each[0].seconds)
-        if is_from_root:
-            best = provident_way_to(known, first, needs=needs, load_s=load_s) or best
+        _, start, absent, is_from_root = min(ways, key=lambda each: each[0])
+        best = provident_way_to(
+            known, first, start=start, absent=absent, needs=needs, load_s=load_s
+        )
+        if best is None:
+            return None
         self._note(best, known, artifacts)
         return self._as_way(best, path, artifacts, is_from_root=is_from_root)
 
