@@ -77,6 +77,13 @@ WORD = re.compile(r"[^\W\d]\w*")
 
 
 _SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+# Fields that hold signs, or words.
+_NO_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops"})
+
+
+@functools.cache
+def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
+    return tuple(name for name in kind._fields if name not in _NO_NODES)
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
@@ -86,7 +93,7 @@ def children_of(node: ast.AST) -> list[ast.AST]:
     them attributes that lead to nodes of another cell.
     """
     found: list[ast.AST] = []
-    for name in node._fields:
+    for name in _fields_of(type(node)):
         value = getattr(node, name, None)
         if isinstance(value, ast.AST):
             if not isinstance(value, _SIGNS):

@@ -95,15 +95,16 @@ _ONE_BY_ONE = (type, types.FunctionType, *IMMUTABLE)
 def _mutable_ids(objects: Iterable[Any]) -> set[int]:
     """Return the ids of the mutable ones; one of a type stands for all, as asking takes long."""
     found: set[int] = set()
-    kinds: set[type] = set(CONTAINERS)
+    kinds: dict[type, bool] = dict.fromkeys(CONTAINERS, True)
     for obj in objects:
         kind = type(obj)
-        if kind in kinds:
-            found.add(id(obj))
-        elif is_mutable(obj):
-            found.add(id(obj))
+        answer = kinds.get(kind)
+        if answer is None:
+            answer = is_mutable(obj)
             if not issubclass(kind, _ONE_BY_ONE) and kind.__name__ not in COMPILED:
-                kinds.add(kind)
+                kinds[kind] = answer
+        if answer:
+            found.add(id(obj))
     return found
 
 
