@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from chexpoint.image import live
 from chexpoint.image.lost import Lost
+from chexpoint.image.memory import SMALL_BYTES, Block
 
 if TYPE_CHECKING:
-    from chexpoint.image.memory import Block
     from chexpoint.image.pickler import ImagePickler
 
 MASKED = ("numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray")
@@ -28,8 +28,6 @@ SPARSE = 2
 def reduce_block(_: ImagePickler, block: Block) -> Any:
     """Write a block of memory: as a part of its own, or into the stream if it is small."""
     from pickle import PickleBuffer
-
-    from chexpoint.image.memory import SMALL_BYTES
 
     view = block.view()
     if view.nbytes < SMALL_BYTES:
@@ -59,8 +57,11 @@ def reduce_array(pickler: ImagePickler, obj: Any) -> Any:
         pickler.memory.spans.append((start, end))
         obj = obj.copy(order="K")
         pickler.kept[id(obj)] = obj
-        start, end = np.lib.array_utils.byte_bounds(obj)
-    block = pickler.memory.block(start, end, obj)
+        # Not one of its spans: where the copy was, another array may be later.
+        block = Block(*np.lib.array_utils.byte_bounds(obj), obj)
+        pickler.kept[id(block)] = block
+    else:
+        block = pickler.memory.block(start, end, obj)
     return view_of, (block, *_geometry(obj, block.start))
 
 

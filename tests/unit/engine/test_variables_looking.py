@@ -47,6 +47,14 @@ def test_a_table_that_could_not_be_read_is_entangled_with_nothing_by_its_labels(
     assert Reader(({},)).unread(table, TooMuch(), 0.1).is_entangled
 
 
+def test_a_copy_that_was_made_to_be_written_is_no_place_of_a_variable() -> None:
+    """Where it was, another variable may be later: that would seem to share it."""
+    base = np.arange(100_000.0)
+    facts, _ = Reader(({},)).read(base[::50], 1.0)
+    start, end = np.lib.array_utils.byte_bounds(base[::50])
+    assert facts.print.spans == ((start, end, 0),)
+
+
 def test_a_warm_start_uses_its_model_and_its_data() -> None:
     uses = uses_of("model = make()\n%chex_warmstart model --data X y\nmodel.fit(X, y)")
     assert not uses.is_opaque
