@@ -432,7 +432,7 @@ def reaches_of(objects: Iterable[object]) -> frozenset[str]:
     for obj in objects:
         kind = type(obj)
         if kind is types.CodeType:
-            found |= global_names(obj)  # type: ignore[arg-type]
+            found |= global_names(obj)
         elif kind is types.FunctionType and not is_importable(obj):
             found |= global_names(obj.__code__)  # type: ignore[attr-defined]
         elif kind is types.GeneratorType:

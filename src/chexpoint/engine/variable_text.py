@@ -81,9 +81,14 @@ _SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _NO_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops"})
 
 
-@functools.cache
+_fields: dict[type, tuple[str, ...]] = {}
+
+
 def _fields_of(kind: type[ast.AST]) -> tuple[str, ...]:
-    return tuple(name for name in kind._fields if name not in _NO_NODES)
+    known = _fields.get(kind)
+    if known is None:
+        known = _fields[kind] = tuple(each for each in kind._fields if each not in _NO_NODES)
+    return known
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:

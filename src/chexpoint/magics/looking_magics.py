@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,15 +12,18 @@ from IPython.core.magic import Magics, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from chexpoint.errors import ChexError
+from chexpoint.errors import ChexError, InvalidValue
 from chexpoint.magics.engine_access import EngineAccess
 from chexpoint.magics.recorded import known_names, project_here
-from chexpoint.model import NodeId, lineage_from_json, to_json
+from chexpoint.model import NodeId, PathCell, lineage_from_json, to_json
 
 if TYPE_CHECKING:
     from chexpoint.project import Project
 
 _T = TypeVar("_T")
+
+# How long the record of a cell that has ended may be on its way.
+_WRITTEN_S = 5.0
 
 
 class Shown:
@@ -102,8 +106,10 @@ class LookingMagics(Magics):
         from chexpoint.view import log_html, log_text
 
         args = parse_argstring(self.chex_log, line)
-        ref = args.ref or self._place()
-        cells = self._recorded(lambda project: project.way_to(ref)) if ref else ()
+        if args.ref:
+            cells = self._recorded(lambda project: project.way_to(args.ref))
+        else:
+            cells = self._recorded(self._way_here)
         if args.json:
             print(json.dumps(to_json(cells)))
         elif cells:
@@ -172,6 +178,19 @@ class LookingMagics(Magics):
             return tree.labels[tree.versions[-1]] if tree.versions else None
         path = self._engine.ask("lineage", last=1)
         return lineage_from_json(path[-1]).node if path else None
+
+    def _way_here(self, project: Project) -> tuple[PathCell, ...]:
+        """Return the cells that led here; on a busy machine the last one is not written yet."""
+        place = self._place()
+        until = time.monotonic() + _WRITTEN_S
+        while place is not None:
+            try:
+                return project.way_to(place)
+            except InvalidValue:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+        return ()
 
     def complete_version(self, _shell: Any, _event: Any) -> list[str]:
         """Return the names that can follow on the line."""
