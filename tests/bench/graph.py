@@ -264,6 +264,9 @@ def main() -> int:
     parser.add_argument("--sides", default=",".join(SIDES), help="sides of the sequence")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, and leave it there")
     args = parser.parse_args()
+    asked = set(args.sides.split(","))
+    if not asked <= set(SIDES) or ("budget" in asked and "all" not in asked):
+        parser.error(f"--sides takes some of {', '.join(SIDES)}; budget is a part of all")
     found: Row = {"load": os.getloadavg()[0], "quick": args.quick}
     with tempfile.TemporaryDirectory(prefix="chex-graph-") as name:
         chosen = args.of.split(",") if args.of else list(workloads())
@@ -273,7 +276,7 @@ def main() -> int:
             is_quick=args.quick,
             every=args.every or (QUICK_EVERY if args.quick else EVERY),
             home=(args.keep or Path(name)).resolve(),
-            sides=tuple(side for side in SIDES if side in args.sides.split(",")),
+            sides=tuple(side for side in SIDES if side in asked),
         )
         reference: Row = {}
         for section in args.only.split(","):

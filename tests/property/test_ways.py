@@ -15,7 +15,6 @@ from chexpoint.graph import (
     GraphWay,
     PassOver,
     follow,
-    provident_way_to,
     way_to,
 )
 from chexpoint.model import (
@@ -123,27 +122,23 @@ def test_cells_find_what_they_read_and_what_is_needed_is_there(
     def load_s(ident: ArtifactId) -> float:
         return 1.0 if ident in stored else NEVER
 
-    found = way_to(
-        deeds,
-        Bindings(ROOT),
-        start=start,
-        absent=frozenset(absent),
-        needs=needs,
-        load_s=load_s,
+    found, provident = (
+        way_to(
+            deeds,
+            Bindings(ROOT),
+            start=start,
+            absent=frozenset(absent),
+            needs=needs,
+            load_s=load_s,
+            spare_s=spare_s,
+        )
+        for spare_s in (0.0, 0.5)
     )
-    if found is None:
+    if found is None or provident is None:
         # From the beginning there always is one.
         assert start > 0
+        assert found is provident
         return
-    provident = provident_way_to(
-        deeds,
-        Bindings(ROOT),
-        start=start,
-        absent=frozenset(absent),
-        needs=needs,
-        load_s=load_s,
-    )
-    assert provident is not None
     assert found.seconds <= provident.seconds <= found.seconds + 0.5
     for way in (found, provident):
         mine = walk(deeds, start, frozenset(absent), way)
@@ -168,13 +163,14 @@ def test_what_is_cheap_and_could_not_be_loaded_later_is_brought_at_once(
     )
     deeds = path([(small, seconds, False), (large, 5.0, False)])
     stored = {made.id for deed in deeds[not is_stored :] for made in deed.artifacts}
-    found = provident_way_to(
+    found = way_to(
         deeds,
         Bindings(ROOT),
         start=0,
         absent=frozenset(),
         needs={"b"},
         load_s=lambda ident: 0.01 if ident in stored else NEVER,
+        spare_s=0.5,
     )
     assert found is not None
     mine = walk(deeds, 0, frozenset(), found)

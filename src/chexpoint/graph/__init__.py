@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         warm_start_candidates,
     )
     from chexpoint.graph.utility import LoadRates
-    from chexpoint.graph.ways import GraphWay, PassOver, RunCell, provident_way_to, way_to
+    from chexpoint.graph.ways import GraphWay, PassOver, RunCell, way_to
 
 _HOME = {
     "looking": (
@@ -57,7 +57,7 @@ _HOME = {
     "planning": ("plan_reuse",),
     "problem": ("NEVER", "ArtifactCost", "CellCost", "ReusePlan", "ReuseProblem"),
     "utility": ("LoadRates",),
-    "ways": ("GraphWay", "PassOver", "RunCell", "provident_way_to", "way_to"),
+    "ways": ("GraphWay", "PassOver", "RunCell", "way_to"),
 }
 
 
@@ -100,7 +100,6 @@ __all__ = [
     "outlook",
     "plan_reuse",
     "prospect",
-    "provident_way_to",
     "renumbered",
     "top",
     "warm_start_candidates",

@@ -12,8 +12,7 @@ from chexpoint.model import ArtifactId, Seconds
 
 # To hand a cell to the worker and get its answer.
 _CELL_S = 0.005
-# What may be spent on variables that are not needed yet, and how many are thought of.
-_SPARE_S = 0.5
+# How many artifacts that are not needed yet are thought of.
 _TRIES = 30
 # A cell that depends on chance does not give the same again.
 _CHANCE_S = 1e6
@@ -57,6 +56,7 @@ def way_to(
     absent: frozenset[str],
     needs: Iterable[str],
     load_s: Callable[[ArtifactId], Seconds],
+    spare_s: Seconds = 0.0,
 ) -> GraphWay | None:
     """Return the cheapest way to the end of a path, or None if there is none.
 
@@ -74,60 +74,62 @@ def way_to(
         Variables that must be there in the end.
     load_s
         How long loading an artifact takes; `NEVER` if it is not stored.
+    spare_s
+        What may be spent on variables that are not needed yet, and could not be loaded later.
     """
     places = [first, *(deed.after for deed in deeds)]
     # Of what shares objects all is there, or it counts as nothing.
     there = places[start].variables
     torn = {there[name] for name in absent if name in there}
     have = {k: v for k, v in there.items() if v not in torn}
-    targets = {places[-1].variables[name] for name in needs if name in places[-1].variables}
-    if start == len(deeds) and targets <= set(have.values()):
-        return GraphWay((), 0.0, ReusePlan())
-    problem, numbers = _problem(deeds, places, start, have, targets, load_s)
-    plan = plan_reuse(problem)
-    if plan.seconds == NEVER:
-        return None
-    names = list(numbers)
-    loaded = {names[each] for each in plan.load if problem.artifacts[each].load_s > 0}
-    loaded -= set(have.values())
-    moves = tuple(_moves(deeds, places, start, have, loaded, plan.run))
-    return GraphWay(moves, plan.seconds, plan)
-
-
-def provident_way_to(
-    deeds: Sequence[Deed],
-    first: Bindings,
-    *,
-    start: int,
-    absent: frozenset[str],
-    needs: Iterable[str],
-    load_s: Callable[[ArtifactId], Seconds],
-) -> GraphWay | None:
-    """Return a cheap way as `way_to` does, that brings what later cells may need, too.
-
-    What is passed over and is not stored can be had only from the beginning again, with all that
-    was run since.  So it is brought now, if that takes little.
-    """
+    after = places[-1].variables
     wanted = set(needs)
 
     def find(more: Iterable[str]) -> GraphWay | None:
-        every = wanted.union(more)
-        return way_to(deeds, first, start=start, absent=absent, needs=every, load_s=load_s)
+        targets = {after[name] for name in wanted.union(more) if name in after}
+        if start == len(deeds) and targets <= set(have.values()):
+            return GraphWay((), 0.0, ReusePlan())
+        problem, numbers = _problem(deeds, places, start, have, targets, load_s)
+        plan = plan_reuse(problem)
+        if plan.seconds == NEVER:
+            return None
+        names = list(numbers)
+        loaded = {names[each] for each in plan.load if problem.artifacts[each].load_s > 0}
+        loaded -= set(have.values())
+        moves = tuple(_moves(deeds, places, start, have, loaded, plan.run))
+        return GraphWay(moves, plan.seconds, plan)
 
     best = find(())
-    last = best.moves[-1] if best is not None and best.moves else None
-    if best is None or start == len(deeds) or not isinstance(last, PassOver):
+    if best is None or not spare_s or start == len(deeds):
         return best
-    after = deeds[-1].after.variables
+    return _provident(best, find, after, load_s, spare_s)
+
+
+def _provident(
+    best: GraphWay,
+    find: Callable[[Iterable[str]], GraphWay | None],
+    after: Mapping[str, ArtifactId],
+    load_s: Callable[[ArtifactId], Seconds],
+    spare_s: Seconds,
+) -> GraphWay:
+    """Return a way that brings what later cells may need, too, if that takes little more.
+
+    What is passed over and is not stored can be had only from the beginning again, with all that
+    was run since.
+    """
+    last = best.moves[-1] if best.moves else None
+    if not isinstance(last, PassOver):
+        return best
     groups: dict[ArtifactId, list[str]] = {}
     for name in sorted(last.absent & after.keys()):
         if load_s(after[name]) == NEVER:
             groups.setdefault(after[name], []).append(name)
-    most = best.seconds + _SPARE_S
+    most = best.seconds + spare_s
+    brought: list[str] = []
     for names in list(groups.values())[:_TRIES]:
-        found = find(names)
+        found = find([*brought, *names])
         if found is not None and found.seconds <= most:
-            wanted.update(names)
+            brought += names
             best = found
     return best
 

@@ -104,8 +104,8 @@ class Memory:
 def small_pages() -> Iterator[None]:
     """Let arrays that are made meanwhile have pages of the usual size.
 
-    NumPy asks for huge ones.  Where memory is not at hand, as on many virtual machines, these took
-    up to ten times as long to get as all of the reading or writing.
+    NumPy asks for huge ones.  Where memory is not at hand, as on many virtual machines, these can
+    take longer to get than all of the reading or writing.
     """
     import numpy as np
 

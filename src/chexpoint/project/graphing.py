@@ -28,7 +28,6 @@ from chexpoint.graph import (
     PassOver,
     follow,
     matches,
-    provident_way_to,
     renumbered,
     way_to,
 )
@@ -54,6 +53,9 @@ from chexpoint.project.reuse import plain_code
 
 Objection = Callable[[Sequence[CellLineage], CellLineage, Sequence[Output]], str]
 """Returns why the results of a run cannot stand for a cell now."""
+
+# What may be spent on variables that a cell does not need, so that later ones have them.
+_SPARE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,14 @@ class Graphing(GraphKeeping):
         if not ways:
             return None
         _, start, absent, is_from_root = min(ways, key=lambda each: each[0])
-        best = provident_way_to(
-            known, first, start=start, absent=absent, needs=needs, load_s=load_s
+        best = way_to(
+            known,
+            first,
+            start=start,
+            absent=absent,
+            needs=needs,
+            load_s=load_s,
+            spare_s=_SPARE_S,
         )
         if best is None:
             return None

@@ -115,7 +115,7 @@ class Store:
         like
             The image that the state comes from.
         follows
-            Whether parts are likely to be similar to what newer images have under the same key:
+            Whether parts are likely to be similar to what recent images have under the same key:
             then differences are looked for.
         cost_s
             How long the state would take to compute again: what an image is worth.

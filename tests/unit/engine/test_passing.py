@@ -159,6 +159,17 @@ def keepable(state: EngineState) -> tuple[Step, CheckpointId]:
     return step, doing(state, Forking).checkpoint
 
 
+def writing_two() -> tuple[EngineState, Step, CheckpointId, do.MakeImage]:
+    """Have two variables of a copy stored; return its step, it, and the first order."""
+    state = engine()
+    step, copy = keepable(state)
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    chosen = ev.Chosen(step, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
+    (first,) = of(do.MakeImage, state.handle(chosen))
+    return state, step, copy, first
+
+
 def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
     for is_early in (False, True):
         state = engine()
@@ -180,12 +191,7 @@ def test_chosen_variables_are_stored_by_a_copy_that_then_goes() -> None:
 
 
 def test_one_copy_of_a_checkpoint_writes_all_that_was_chosen() -> None:
-    state = engine()
-    step, copy = keepable(state)
-    state.handle(ev.Forked(copy))
-    state.handle(ev.Froze(copy, 11))
-    chosen = ev.Chosen(step, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
-    (first,) = of(do.MakeImage, state.handle(chosen))
+    state, _, copy, first = writing_two()
     assert (first.only, first.has_more) == (("x",), True)
     done = state.handle(ev.Imaged(image(first.name)))
     (second,) = of(do.MakeImage, done)
@@ -195,12 +201,7 @@ def test_one_copy_of_a_checkpoint_writes_all_that_was_chosen() -> None:
 
 
 def test_what_turned_out_to_be_of_no_use_is_not_stored_unless_it_was_begun() -> None:
-    state = engine()
-    step, copy = keepable(state)
-    state.handle(ev.Forked(copy))
-    state.handle(ev.Froze(copy, 11))
-    chosen = ev.Chosen(step, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
-    (first,) = of(do.MakeImage, state.handle(chosen))
+    state, step, copy, first = writing_two()
     done = state.handle(ev.Chosen(Step(parent=step), (), frozenset({X.artifact, Y.artifact})))
     (left_out,) = of(do.KeepArtifact, done)
     assert left_out.artifact == Y.artifact
