@@ -59,7 +59,7 @@ class WorkerImages:
         self._touches = TouchLog()
         self._is_prepared = False
         self._is_as_forked = True
-        """Whether this copy has run no code of the user's: loading to check might."""
+        """Whether writing has run no code of the user's in this copy: loading to check might."""
         self._kept: dict[str, str] = {}
         """Variables that stayed when an image was loaded, and the cells that had made them."""
         # Tells the cells of this worker from those of others whose states it may get.
@@ -99,9 +99,10 @@ class WorkerImages:
 
     def make(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Write an image; return what the supervisor is told."""
-        started = time.perf_counter()
         from chexpoint.image import small_pages
 
+        started = time.perf_counter()
+        self._is_as_forked = False
         try:
             with small_pages():
                 info = self._make(order)
@@ -161,7 +162,6 @@ class WorkerImages:
         from chexpoint.image import capture
         from chexpoint.store import Store
 
-        self._is_as_forked = False
         self._check_room()
         names = set(order["only"])
         with Store.open(order["store"], budget_bytes=order["budget"]) as store:
