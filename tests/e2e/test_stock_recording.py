@@ -240,7 +240,8 @@ def test_forked_processes_record_nothing(shared: Kernel) -> None:
         )
         shared.run("after = 1")
     first, second = cells
-    assert first.stdout.endswith("[0, 1, 4]\n")
+    # IPython may say that a child wrote the same line of its history: not ours to forbid.
+    assert "[0, 1, 4]" in first.stdout.splitlines()
     assert any("a child process was started" in gap for gap in first.lineage.audit.gaps)
     assert second.cell.source == "after = 1"
 
