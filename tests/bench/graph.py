@@ -14,8 +14,9 @@ of Table 1 of the paper.  Each is run by plain Python, and then by ``chex record
   Judged by the seconds of the cells; those of the whole command are beside it.
 - *sequence*: all eight one after the other, each in a project of its own, with a graph that they
   share; without reuse, with it, with everything stored, and with a fifth of the room that takes.
+  The four take turns at each workload, since the machine is not equally fast at all times.
   Judged by the seconds from the first cell of each to its last, so that loading counts; least of
-  the rounds.
+  the rounds, workload by workload.
 
 Whatever is printed must be what plain Python prints, to the last digit.  Cells have one thread.
 """
@@ -146,30 +147,28 @@ def repeated(options: Options, name: str, wanted: str) -> Row:
 
 
 def sequence(options: Options, wanted: Mapping[str, str]) -> Row:
-    """Record the eight in their order with all settings, in turns."""
+    """Record the eight in their order with all settings, which take turns at each of them."""
     names = [name for name in EIGHT if name in options.works]
+    budget = _fifth_of_all(options, names) if "budget" in options.sides else None
     rounds: list[Row] = []
-    budget: int | None = None
     for number in range(options.repeats):
-        # The budget is a part of what storing all takes, which is known after the first round.
-        turn = number % len(options.sides)
-        row: Row = {}
-        for side in options.sides[turn:] + options.sides[:turn]:
-            say(f"sequence, round {number + 1} of {options.repeats}: {side}")
-            folder = options.folder("sequence", side)
-            graph = _graph(side, folder / "graph", budget)
-            row[side] = _sequence(options, names, side, graph)
-            if side == "all" and budget is None:
-                budget = int(row[side]["stored_bytes"] * BUDGET_PART)
-        rounds.append(row)
+        graphs = {
+            side: _graph(side, options.folder("sequence", side) / "graph", budget)
+            for side in options.sides
+        }
+        rows: dict[str, Row] = {side: {} for side in options.sides}
+        for at, name in enumerate(names, number):
+            say(f"sequence, round {number + 1} of {options.repeats}: {name}")
+            turn = at % len(options.sides)
+            for side in options.sides[turn:] + options.sides[:turn]:
+                rows[side][name] = _recorded(options, name, side, graphs[side])
+        rounds.append({side: _summed(rows[side], graphs[side]) for side in options.sides})
     equal = min(
         _equal(row[side].pop("printed"), [wanted[name] for name in names])
         for row in rounds
         for side in row
     )
-    least = {
-        side: {key: min(row[side][key] for row in rounds) for key in SECONDS} for side in rounds[0]
-    }
+    least = {side: _least([row[side]["of"] for row in rounds]) for side in options.sides}
     bars = [bar("sequence: values", equal, 1.0, "least")]
     if {"none", "reuse"} <= least.keys():
         bars.append(_compared("sequence: reuse", least["reuse"], least["none"], SEQUENCE_BAR))
@@ -177,6 +176,32 @@ def sequence(options: Options, wanted: Mapping[str, str]) -> Row:
         what = "sequence: a fifth against all"
         bars.append(_compared(what, least["budget"], least["all"], BUDGET_BAR))
     return {"budget_bytes": budget, "least": least, "rounds": rounds, "bars": bars}
+
+
+def _fifth_of_all(options: Options, names: list[str]) -> int:
+    """Return what a fifth of the room is, by a sequence of its own with everything stored."""
+    graph = _graph("all", options.folder("sequence", "room") / "graph", None)
+    for name in names:
+        say(f"sequence, what all of it takes: {name}")
+        _recorded(options, name, "room", graph)
+    stored = graph.stored_bytes()
+    shutil.rmtree(graph.folder)
+    return int(stored * BUDGET_PART)
+
+
+def _recorded(options: Options, name: str, side: str, graph: Graph) -> Row:
+    return record(options.works[name], options.folder("project", side, name), graph)
+
+
+def _summed(rows: Mapping[str, Row], graph: Graph) -> Row:
+    printed = [row.pop("printed") for row in rows.values()]
+    sums = {key: total(list(rows.values()), key) for key in SECONDS}
+    return sums | {"stored_bytes": graph.stored_bytes(), "of": rows, "printed": printed}
+
+
+def _least(rounds: list[Mapping[str, Row]]) -> Row:
+    """Return the sums over the workloads, of the least that each took in a round."""
+    return {key: sum(min(of[name][key] for of in rounds) for name in rounds[0]) for key in SECONDS}
 
 
 def _graph(side: str, folder: Path, budget: int | None) -> Graph:
@@ -188,16 +213,6 @@ def _graph(side: str, folder: Path, budget: int | None) -> Graph:
         case "budget":
             return Graph(folder=folder, keep="storage-aware", budget_bytes=budget)
     return Graph(folder=folder)
-
-
-def _sequence(options: Options, names: list[str], side: str, graph: Graph) -> Row:
-    rows = {}
-    for name in names:
-        folder = options.folder("project", side, name)
-        rows[name] = record(options.works[name], folder, graph)
-    printed = [row.pop("printed") for row in rows.values()]
-    sums = {key: total(list(rows.values()), key) for key in SECONDS}
-    return sums | {"stored_bytes": graph.stored_bytes(), "of": rows, "printed": printed}
 
 
 def _compared(what: str, ours: Row, theirs: Row, limit: float) -> Row:
