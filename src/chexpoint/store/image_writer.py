@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from chexpoint.store.dedup import Series
 
 _RECENT_IMAGES = 32
+# Small chunks find what has changed; where nothing goes on, they only take time.
+_LONE_CHUNK_BYTES = 16384
 """How many images are looked at for contents that are in the store already."""
 _NUMBER_AND_KEY = struct.Struct("<8xI28xI")
 """Of the header of a piece, see `docs/reference/piece-format.md`."""
@@ -76,13 +78,13 @@ class Past:
         """
         self._unread = iter(manifests)
         self._present = present
-        self._follows = follows
+        self.follows = follows
         self._latest: dict[tuple[str, Kind], Part] = {}
         self._known: dict[object, Part] = {}
 
     def latest(self, key: str, kind: Kind) -> Part | None:
         """Return the last contents of a part."""
-        if not self._follows:
+        if not self.follows:
             return None
         while (key, kind) not in self._latest and self._read_on():
             pass
@@ -156,7 +158,7 @@ class ImageWriter:
             section, length = self._pack.add(piece)
             if series.root != root:
                 raise StoreError(f"{kind} '{key}' changed while it was stored. Store it again.")
-            if data.nbytes >= CACHED_BYTES:
+            if self._past.follows and data.nbytes >= CACHED_BYTES:
                 self._caches.add(section, series)
             chain = (*before, Place(pack="", section=section, nbytes=length))
             part = Part(
@@ -245,7 +247,7 @@ class ImageWriter:
                 pass
             else:
                 return part.chain, series, piece
-        series = Series()
+        series = Series() if self._past.follows else Series(chunk_bytes=_LONE_CHUNK_BYTES)
         return (), series, series.encode(data)
 
 
