@@ -318,9 +318,17 @@ def damage(store: Path) -> None:
         pack.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", ["damaged", "gone", "another key", "forged"])
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    {
+        "damaged": r"'x, y' is computed again: array 'x/0' .* is lost: .* is damaged",
+        "gone": "'x, y' is computed again: the store has no image",
+        "another key": "what is kept of a cell was written with another key",
+        "forged": "'np' is computed again: its contents are gone, or were written with another key",
+    }.items(),
+)
 def test_contents_that_cannot_be_trusted_are_computed(
-    tmp_path: Path, ledger: Path, plain: Engine, how: str
+    tmp_path: Path, ledger: Path, plain: Engine, how: str, reason: str
 ) -> None:
     cells = [*BASE[:3], "print(y[0].sum(), x[5])"]
     first = Notebook(tmp_path / "first", ledger)
@@ -344,6 +352,8 @@ def test_contents_that_cannot_be_trusted_are_computed(
     with other.engine:
         results = other.run(cells)
     assert [printed(each) for each in results] == expected(plain, cells)
+    told = "".join(o["text"] for each in results for o in each.outputs if o.get("name") == "stderr")
+    assert len(re.findall(reason, told)) == 1, told
 
 
 def test_cells_that_may_give_something_else_are_run(tmp_path: Path, ledger: Path) -> None:

@@ -89,6 +89,8 @@ class Forked:
 
     checkpoint: CheckpointId
     seconds: Seconds = 0.0
+    waited_s: Seconds = 0.0
+    """How long user code has waited for the end of the fork before this one."""
 
 
 @dataclass(frozen=True, slots=True)

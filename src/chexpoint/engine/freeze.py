@@ -157,6 +157,8 @@ class ChildSignal:
     """Hides our own short-lived children from the user's SIGCHLD handling."""
 
     def __init__(self) -> None:
+        self.waited_s = 0.0
+        """How long the last wait for such a child took."""
         self._middle = 0
         self._mask: set[signal.Signals | int] = set()
 
@@ -170,7 +172,9 @@ class ChildSignal:
     def reap(self) -> None:
         """Collect the process in between; to be called before user code runs again."""
         if self._middle:
+            started = time.perf_counter()
             _reap(self._middle)
+            self.waited_s = time.perf_counter() - started
             self._middle = 0
             signal.sigtimedwait({signal.SIGCHLD}, 0)
             # Signals of one kind merge: a child of the user may have ended meanwhile.

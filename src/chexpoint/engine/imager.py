@@ -36,10 +36,12 @@ from chexpoint.model import (
 # For a process that hangs: a library waits in it for threads that it lost in the fork.
 _IMAGE_TIMEOUT_S = 600.0
 _MOST_UNDECIDED = 8
-# What takes less to compute is not worth a copy of the process.
+# What takes less to compute, or not so many times what a fork takes, is not worth one.
 _LEAST_KEPT_S = 0.1
-# What leads to it is, if it takes so much.
+_FORKS = 2.0
+# What leads to it may be, if it takes so much, and the result is small or took some time.
 _SOME_S = 1.0
+_SMALL_BYTES = 16 * 10**6
 _LOAD_BYTES_PER_S = 4e8
 _UNUSED = "the cells after it put something else in its place, and did not use it"
 
@@ -313,8 +315,12 @@ class Imager(Keeper):
         if not self.keeps_artifacts or event.outcome != "ok" or not event.keepable_bytes:
             return False
         load_s = event.keepable_bytes / _LOAD_BYTES_PER_S
+        if event.seconds > max(_LEAST_KEPT_S, load_s, _FORKS * self._fork_s):
+            return True
+        if event.keepable_bytes > _SMALL_BYTES and event.seconds < self._fork_s:
+            return False
         path_s = sum(step.seconds for step in self.time.worker.path())
-        return event.seconds > max(_LEAST_KEPT_S, load_s) or path_s > max(_SOME_S, 10 * load_s)
+        return path_s > max(_SOME_S, 10 * load_s)
 
     def _await_choice(self, checkpoint: CheckpointId) -> None:
         """Hold a checkpoint until it is known what of it is worth storing."""

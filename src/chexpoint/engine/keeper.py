@@ -116,7 +116,7 @@ class Keeper(Errands):
         self.time.mark(checkpoint.id)
         # An estimate, until it is measured: many may be taken before that.
         self._held_bytes += checkpoint.size_bytes
-        self._fork_s += 0.3 * (event.seconds - self._fork_s)
+        self._fork_s += 0.3 * (event.seconds + event.waited_s - self._fork_s)
         self.refused = ()
         self._new_position(checkpoint.id, self._execution_count)
         self._do(do.ClearTimer("fork"))

@@ -257,7 +257,7 @@ class Supervisor(Performer):
         if event["event"] == "forked":
             notes = [*event["files"], *self._auditing.forked()]
             self._files.checkpoint(event["checkpoint"], event["folder"], notes)
-            self._handle(ev.Forked(event["checkpoint"], event["seconds"]))
+            self._handle(ev.Forked(event["checkpoint"], event["seconds"], event["waited_s"]))
         else:
             self._auditing.aside(False)
             reasons = tuple(hazard_from_json(reason) for reason in event["reasons"])

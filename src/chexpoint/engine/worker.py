@@ -349,6 +349,7 @@ class Worker:
             event="forked",
             checkpoint=checkpoint,
             seconds=time.perf_counter() - started,
+            waited_s=self._child_signal.waited_s,
             files=files,
             folder=self._files.folder,
         )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chexpoint.errors import ChexError, StoreDamaged, UnknownImage
+from chexpoint.errors import ChexError, ImageRefused, StoreDamaged, UnknownImage
 
 if TYPE_CHECKING:
     from chexpoint.engine.variables import VariableWatch
@@ -122,6 +122,8 @@ class WorkerVariables:
         names, main = set(item["names"]), self._shell.user_ns
         if item["contents"]:
             found = load_contents(item["contents"], main)
+        elif not item["image"]:
+            raise ImageRefused("its contents are gone, or were written with another key.")
         else:
             from chexpoint.store import Store
 

@@ -35,6 +35,12 @@ Tell = Callable[[str], None]
 """Is told what is wrong."""
 Value = TypeVar("Value")
 
+# The same for all of them, so that it is told once.
+_ANOTHER_KEY = (
+    "was written with another key, or changed by somebody without one: it is computed again. "
+    "The key of your team belongs into CHEX_STORE_KEY."
+)
+
 
 def operations_like(
     connection: Connection, code: Digest, packages: Digest, limit: int, tell: Tell
@@ -67,7 +73,7 @@ def recorded(
         if not isinstance(data, bytes) or not is_marked(
             key, f"record {value.id}", data, row["mark"]
         ):
-            tell(f"what is kept of the operation '{value.id[:40]}' was written with another key.")
+            tell(f"what is kept of a cell {_ANOTHER_KEY}")
             return None
         known = artifacts(connection, value.writes, tell)
         return record_of(value, tuple(known[i] for i in value.writes if i in known), data)
@@ -109,9 +115,7 @@ def contents(
             if is_good:
                 found[ArtifactId(artifact)] = data
             else:
-                tell(
-                    f"the contents of the artifact '{artifact[:40]}' were written with another key."
-                )
+                tell(f"what is kept of a variable {_ANOTHER_KEY}")
     return found
 
 

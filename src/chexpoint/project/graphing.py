@@ -182,6 +182,8 @@ class Graphing(GraphKeeping):
             if not problem:
                 return self._graft(candidate, place), ""
             why = why or problem
+        for trouble in self._open().problems():
+            self._say(trouble)
         return None, why
 
     def _candidate(

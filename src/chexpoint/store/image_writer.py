@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from chexpoint.store.dedup import Series
 
 _RECENT_IMAGES = 32
-# Small chunks find what has changed; where nothing goes on, they only take time.
-_LONE_CHUNK_BYTES = 16384
+# Small chunks find what has changed; where nothing goes on, they only take time.  For so few large
+# ones nothing has to be compiled.
+_LONE: Any = {"chunk_bytes": 16384, "engine": "plain"}
 """How many images are looked at for contents that are in the store already."""
 _NUMBER_AND_KEY = struct.Struct("<8xI28xI")
 """Of the header of a piece, see `docs/reference/piece-format.md`."""
@@ -247,7 +248,7 @@ class ImageWriter:
                 pass
             else:
                 return part.chain, series, piece
-        series = Series() if self._past.follows else Series(chunk_bytes=_LONE_CHUNK_BYTES)
+        series = Series() if self._past.follows else Series(**_LONE)
         return (), series, series.encode(data)
 
 

@@ -41,13 +41,13 @@ def doing(state: EngineState, kind: type[T]) -> T:
     return found
 
 
-def engine() -> EngineState:
+def engine(*, waited_s: float = 0.0) -> EngineState:
     """Return an idle engine that uses the graph, in the fresh interpreter."""
     state = EngineState(budget_bytes=2**30, auto="never")
     state.start()
     state.handle(ev.WorkerReady(1))
     root = doing(state, Forking).checkpoint
-    state.handle(ev.Forked(root))
+    state.handle(ev.Forked(root, 0.01, waited_s))
     state.handle(ev.Froze(root, 10))
     state.time.worker.node = NodeId("root")
     state.handle(Asked(Ask(1, "reuse", {"on": True, "allow": [], "graph": True})))
@@ -215,7 +215,13 @@ def test_what_turned_out_to_be_of_no_use_is_not_stored_unless_it_was_begun() -> 
 
 def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
     """What it was made of may have no room."""
-    for size, is_asked in ((10**6, True), (10**9, False)):
+    cases = [
+        (10**6, 0.001, True),
+        (10**8, 0.05, True),
+        (10**8, 0.001, False),  # a fork would take longer
+        (10**9, 0.05, False),
+    ]
+    for size, seconds, is_asked in cases:
         state = engine()
         look = submit(state, 1, "x = big()")
         state.handle(ev.Looked(1, look.place))
@@ -223,7 +229,16 @@ def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
         state.time.worker.seconds = 5.0  # as the recorder notes it
         look = submit(state, 2, "y = x[:10]")
         state.handle(ev.Looked(2, look.place))
-        state.handle(ev.RequestDone(2, seconds=0.01, keepable_bytes=size))
+        state.handle(ev.RequestDone(2, seconds=seconds, keepable_bytes=size))
+        assert isinstance(state.doing, Forking) is is_asked
+
+
+def test_what_forks_take_and_make_cells_wait_counts() -> None:
+    for waited_s, is_asked in ((0.0, True), (1.0, False)):
+        state = engine(waited_s=waited_s)
+        look = submit(state, 1, "x = big()")
+        state.handle(ev.Looked(1, look.place))
+        state.handle(ev.RequestDone(1, seconds=0.3, keepable_bytes=10**6))
         assert isinstance(state.doing, Forking) is is_asked
 
 

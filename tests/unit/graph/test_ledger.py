@@ -279,8 +279,8 @@ def test_contents_with_a_wrong_mark_are_absent(ledger: Ledger, place: str) -> No
     swap = "UPDATE chex_contents SET data = :data, mark = :mark WHERE artifact = 'b'"
     execute(place, swap, data="cA==", mark=mark_of(KEY, "contents c", b"cA=="))
     assert ledger.contents(ids("a", "b", "c", "unknown")) == {"c": "cA=="}
-    assert [each for each in ledger.problems() if "another key" in each] == ledger.problems()
-    assert len(ledger.problems()) == 2
+    (problem,) = ledger.problems()
+    assert "another key" in problem
     with Ledger.open(place, key=OTHER_KEY) as other:
         assert other.contents(ids("c")) == {}
         assert other.recorded(OperationId("op c")) is None

@@ -133,6 +133,28 @@ def test_another_process_goes_on_with_a_series(store: Store, folder: Path, nbyte
             assert image.array("x").tobytes() == array
 
 
+def test_contents_that_nothing_goes_on_from_stand_for_themselves(
+    store: Store, folder: Path
+) -> None:
+    array = noise(1, 1_500_000)
+    store.put("a", {}, streams={}, arrays={"x": array}, follows=False)
+    assert not list((folder / "index").iterdir())
+    array[70_000] ^= 1
+    changed = store.put("b", {}, streams={}, arrays={"x": array}, follows=False)
+    assert changed.stored_bytes > 1_500_000
+    # The same contents are not written twice, and others may go on from them all the same.
+    again = store.put("c", {}, streams={}, arrays={"other": array}, follows=False)
+    array[80_000] ^= 1
+    later = store.put("d", {}, streams={}, arrays={"x": array})
+    assert again.stored_bytes < 2_000
+    assert later.stored_bytes < 20_000
+    for name, key in {"a": "x", "b": "x", "c": "other", "d": "x"}.items():
+        with store.read(name) as image:
+            found = image.array(key).tobytes()
+        assert (found == array) is (name == "d")
+        assert sum(one != other for one, other in zip(found, array, strict=True)) <= 2
+
+
 def test_without_its_caches_a_store_has_lost_nothing(store: Store, folder: Path) -> None:
     array = noise(1, 1_500_000)
     store.put("a", {}, streams={}, arrays={"x": array})
