@@ -12,7 +12,7 @@ from chexpoint.engine import Chosen
 from chexpoint.errors import ChexError
 from chexpoint.graph import Deed, choose
 from chexpoint.lineage import Step
-from chexpoint.model import ArtifactId, Bytes, ImageInfo, StoredArtifact
+from chexpoint.model import Artifact, ArtifactId, Bytes, ImageInfo, Seconds, StoredArtifact
 from chexpoint.project.graph_settings import GraphSettings
 from chexpoint.project.project import Project
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # To write an image takes some times as long as to load it, and a copy of the process.
 _WRITE_S = 0.05
 _WRITE_LOADS = 3
+# Of an image that was written, at least this share must have been new to tell how long that takes.
+_NEW = 0.1
 # Another kernel may have stored something meanwhile.
 _REFRESH_S = 20.0
 # Dropped contents may take this part of the room for a while: to free them is some work.
@@ -87,12 +89,24 @@ class GraphKeeping:
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
             rates=rates,
-            write_s=lambda artifact: _WRITE_S + _WRITE_LOADS * rates.load_s(artifact),
+            write_s=self._write_s,
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)
         wanted = (choice.keep & mine) - stored
         return Chosen(step, tuple((a.id, a.group.names) for a, _ in large if a.id in wanted))
+
+    def _write_s(self, artifact: Artifact) -> Seconds:
+        """Return what writing an artifact takes: as was measured, or else guessed."""
+        rates = self._load_rates()
+        measured = rates.expect(self._writing(), "", artifact.group.size_bytes)
+        return max(measured, _WRITE_S + _WRITE_LOADS * rates.load_s(artifact))
+
+    def _note_write(self, info: ImageInfo) -> None:
+        """Remember how long it took to write an image; what was there already says nothing."""
+        if info.seconds > 0 and info.stored_bytes > _NEW * info.state_bytes:
+            self._load_rates().note(self._writing(), "", info.state_bytes, info.seconds)
+            self._open().note_load(self._writing(), "", info.state_bytes, info.seconds)
 
     def _drop(self, ids: Iterable[ArtifactId]) -> None:
         """Take the contents of artifacts out of the store: rows first, so that nobody looks."""
@@ -135,6 +149,7 @@ class GraphKeeping:
             self._forget_images([info.name], info.stored_bytes)
             return
         self._useless.discard(artifact)
+        self._note_write(info)
         graph = self._whole()
         if artifact in graph.artifacts:
             graph.artifacts[artifact] = replace(graph.artifacts[artifact], stored=stored)
@@ -165,6 +180,10 @@ class GraphKeeping:
 
     def _backend(self) -> str:
         return self.store.partition("://")[0] if "://" in self.store else "file"
+
+    def _writing(self) -> str:
+        """Return under which name it is kept how long writing takes."""
+        return f"{self._backend()} writing"
 
     def _say(self, text: str) -> None:
         if text not in self._told:
