@@ -275,6 +275,10 @@ class Engine:
         """
         return tuple(lineage_from_json(data) for data in self._ask("lineage", last=last))
 
+    def set_auto(self, mode: AutoMode) -> None:
+        """Change when to checkpoint by itself."""
+        self._ask("auto", mode=mode)
+
     def set_budget(self, size_bytes: int) -> None:
         """Change the memory that checkpoints may hold together."""
         self._ask("budget", bytes=size_bytes)

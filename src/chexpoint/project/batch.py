@@ -171,7 +171,7 @@ class Batch:
             If no engine can be started.
         """
         if self._is_reusing:
-            return self._record_reusing(task, progress or _nowhere)
+            return self._record_reusing(task, progress or _nowhere, keep)
         started = time.perf_counter()
         cells = task.cells()
         writer = PathWriter(self._project(task.folder), task)
@@ -322,7 +322,9 @@ class Batch:
 
     # ------------------------------------------------------------ reuse
 
-    def _record_reusing(self, task: VersionTask, progress: Progress) -> VersionRun:
+    def _record_reusing(
+        self, task: VersionTask, progress: Progress, keep: Collection[int]
+    ) -> VersionRun:
         """Have the cells of a version run, as far as they must, by an engine with a journal."""
         started = time.perf_counter()
         project = self._project(task.folder)
@@ -336,7 +338,7 @@ class Batch:
                 progress(at, len(cells))
                 if self.is_interrupted:
                     break
-                result = self._tried(cell)
+                result = self._tried(cell, is_kept=at + 1 in keep)
                 runs.append(
                     CellRun(cell=cell, node=None, seconds=result.seconds, error=self._told(result))
                 )
@@ -358,16 +360,23 @@ class Batch:
     def _recorded_engine(self, task: VersionTask) -> Engine:
         if self._engine is None or task.folder != self._folder:
             self.close()
-            self._engine = Engine(cwd=task.folder, auto="rule", program=_RUN_RECORDED)
+            self._engine = Engine(cwd=task.folder, program=_RUN_RECORDED)
             self._folder = task.folder
             self._engine.set_reuse(graph=True)
         chosen = [[each.name, each.text] for each in task.parameters]
         self._engine.begin_version(task.name, {"origin": task.place, "parameters": chosen})
         return self._engine
 
-    def _tried(self, cell: SourceCell) -> CellResult:
+    def _tried(self, cell: SourceCell, *, is_kept: bool) -> CellResult:
+        """Run a cell, if it must be; hold the state after it if that is to be kept.
+
+        Nobody goes back to another one, and what a held state shares with the cells after it has
+        to be copied before they change it.
+        """
         started = time.perf_counter()
         try:
+            if self._engine is not None:
+                self._engine.set_auto("always" if is_kept else "never")
             return self._result(cell.source)
         except EngineError as problem:
             self.kill()
