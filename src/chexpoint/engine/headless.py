@@ -293,7 +293,7 @@ class Engine:
         Parameters
         ----------
         about
-            ``origin`` and ``parameters``, as far as they are known.
+            ``origin``, ``parameters`` and the ``cells`` to come, as far as they are known.
         """
         self._ask("record", do="begin", name=name, here=False, about=dict(about))
 

@@ -36,14 +36,16 @@ from chexpoint.model import (
 # For a process that hangs: a library waits in it for threads that it lost in the fork.
 _IMAGE_TIMEOUT_S = 600.0
 _MOST_UNDECIDED = 8
-# What takes less to compute, or not so many times what a fork takes, is not worth one.
-_LEAST_KEPT_S = 0.1
-_FORKS = 2.0
-# What leads to it may be, if it takes so much, and the result is small or took some time.
-_SOME_S = 1.0
-_SMALL_BYTES = 16 * 10**6
+# Cells together take at least this, and so many times what a fork takes, before there is one.
+_LEAST_KEPT_S = 0.5
+_FORKS = 30.0
 _LOAD_BYTES_PER_S = 4e8
 _UNUSED = "the cells after it put something else in its place, and did not use it"
+_OVERTAKEN = "a cell after it changed it, or made it not worth it, before it could be written"
+
+
+Groups = tuple[tuple[ArtifactId, tuple[str, ...]], ...]
+"""Artifacts, and the variables that they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Imager(Keeper):
         """Whether results of cells are stored for others."""
         self._undecided: dict[CheckpointId, None] = {}
         """Checkpoints of which it is being found out what is worth storing."""
-        self._early_choice: ev.Chosen | None = None
+        self._put_off: ev.Chosen | None = None
+        """What is worth storing of a state of which there was no copy; it may still be there."""
         self._alone: Step | None = None
         """Where a process could not be forked that may have something worth storing."""
         self._ran: dict[str, Step] = {}
@@ -306,21 +309,26 @@ class Imager(Keeper):
 
     # ------------------------------------------------------------ artifacts
 
-    def _is_worth_asking(self, event: ev.RequestDone) -> bool:
-        """Return whether a cell may have left something that is worth storing for others.
+    def _may_keep(self, event: ev.RequestDone) -> bool:
+        """Return whether there may be something that is worth storing for others."""
+        may_store = self.keeps_artifacts and event.outcome == "ok"
+        return may_store and bool(event.keepable_bytes or self._put_off_groups)
 
-        Given that what it needs can be loaded, it saves no more than it took itself.  But there
-        may be no room for that; then what is small stands for all that led to it.
+    def _is_worth_a_copy(self, event: ev.RequestDone) -> bool:
+        """Return whether to copy the process for what may be worth storing.
+
+        What a cell gives saves no more than the cell took, given that what it needs can be loaded.
+        Results of quick cells are put off, until a copy costs little beside the cells since the
+        last one, or the worker is idle: most of them are still there.
         """
-        if not self.keeps_artifacts or event.outcome != "ok" or not event.keepable_bytes:
-            return False
-        load_s = event.keepable_bytes / _LOAD_BYTES_PER_S
-        if event.seconds > max(_LEAST_KEPT_S, load_s, _FORKS * self._fork_s):
+        least_s = max(_LEAST_KEPT_S, _FORKS * self._fork_s)
+        if event.seconds > max(least_s, event.keepable_bytes / _LOAD_BYTES_PER_S):
             return True
-        if event.keepable_bytes > _SMALL_BYTES and event.seconds < self._fork_s:
-            return False
-        path_s = sum(step.seconds for step in self.time.worker.path())
-        return path_s > max(_SOME_S, 10 * load_s)
+        return bool(self._put_off_groups) and self._seconds > least_s
+
+    @property
+    def _put_off_groups(self) -> Groups:
+        return self._put_off.groups if self._put_off is not None else ()
 
     def _await_choice(self, checkpoint: CheckpointId) -> None:
         """Hold a checkpoint until it is known what of it is worth storing."""
@@ -333,18 +341,19 @@ class Imager(Keeper):
 
     def _choose_early(self) -> None:
         """Take a choice that was made before there was anything to take it from."""
-        choice, self._early_choice = self._early_choice, None
+        choice, self._put_off = self._put_off, None
         if choice is not None:
             self._chosen(choice)
 
     def _chosen(self, event: ev.Chosen) -> None:
         """Store what was found to be worth it."""
         self._leave_out(event.unused)
+        groups = self._still_to_store(event)
         marks = {each: self.time.marked(each) for each in self._undecided}
         found = next((each for each, mark in marks.items() if mark is event.step), None)
         if found is not None or self._alone is event.step:
             self._wanted.extend(
-                _Wanted(event.step, found, artifact, names) for artifact, names in event.groups
+                _Wanted(event.step, found, artifact, names) for artifact, names in groups
             )
         if found is not None:
             del self._undecided[found]
@@ -352,7 +361,22 @@ class Imager(Keeper):
         if self._alone is event.step:
             self._alone = None
         elif found is None:
-            self._early_choice = event
+            self._put_off = ev.Chosen(event.step, groups)
+            is_free = isinstance(self.doing, Idle) and not self.queue
+            if groups and is_free and event.step is self.time.worker:
+                args = {"hold": False, "image": False, "artifacts": True}
+                self.queue.append(Ask(-1, "checkpoint", args, automatic=True))
+
+    def _still_to_store(self, event: ev.Chosen) -> Groups:
+        """Return what of a choice is not on its way; give up what was put off and is gone now."""
+        making = {self._making[1].artifact} if self._making is not None else set()
+        coming = making | {each.artifact for each in self._wanted}
+        groups = {artifact: names for artifact, names in event.groups if artifact not in coming}
+        here = {a: names for a, names in groups.items() if event.step.absent.isdisjoint(names)}
+        for artifact in {**dict(self._put_off_groups), **groups}.keys() - here.keys():
+            self._do(do.KeepArtifact(artifact, None, _OVERTAKEN))
+        self._put_off = None
+        return tuple(here.items())
 
     def _leave_out(self, artifacts: Collection[ArtifactId]) -> None:
         """Do not store what turned out to be of no use, if it has not been begun."""

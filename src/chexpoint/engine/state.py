@@ -361,7 +361,8 @@ class EngineState(Reviver):
         if is_run and not asks:
             hold = self._is_worth_holding(event.growth_bytes)
             image = self._may_image(request) and self._is_worth_imaging()
-            artifacts = request.kind == "execute" and self._is_worth_asking(event)
+            artifacts = request.kind == "execute" and self._may_keep(event)
+            artifacts = artifacts and (hold or image or self._is_worth_a_copy(event))
             if hold or image or artifacts:
                 args = {"hold": hold, "image": image, "artifacts": artifacts}
                 self.queue.appendleft(Ask(-1, "checkpoint", args, automatic=True))

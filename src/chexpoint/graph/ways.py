@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chexpoint.graph.bindings import FILE, Bindings, Deed
@@ -57,6 +57,7 @@ def way_to(
     needs: Iterable[str],
     load_s: Callable[[ArtifactId], Seconds],
     spare_s: Seconds = 0.0,
+    later: Collection[str] | None = None,
 ) -> GraphWay | None:
     """Return the cheapest way to the end of a path, or None if there is none.
 
@@ -76,6 +77,8 @@ def way_to(
         How long loading an artifact takes; `NEVER` if it is not stored.
     spare_s
         What may be spent on variables that are not needed yet, and could not be loaded later.
+    later
+        Those that later cells may need; any, if that is not known.
     """
     places = [first, *(deed.after for deed in deeds)]
     # Of what shares objects all is there, or it counts as nothing.
@@ -102,7 +105,7 @@ def way_to(
     best = find(())
     if best is None or not spare_s or start == len(deeds):
         return best
-    return _provident(best, find, after, load_s, spare_s)
+    return _provident(best, find, after, load_s, spare_s, later)
 
 
 def _provident(
@@ -111,6 +114,7 @@ def _provident(
     after: Mapping[str, ArtifactId],
     load_s: Callable[[ArtifactId], Seconds],
     spare_s: Seconds,
+    later: Collection[str] | None,
 ) -> GraphWay:
     """Return a way that brings what later cells may need, too, if that takes little more.
 
@@ -121,7 +125,8 @@ def _provident(
     if not isinstance(last, PassOver):
         return best
     groups: dict[ArtifactId, list[str]] = {}
-    for name in sorted(last.absent & after.keys()):
+    asked = after.keys() if later is None else after.keys() & later
+    for name in sorted(last.absent & asked):
         if load_s(after[name]) == NEVER:
             groups.setdefault(after[name], []).append(name)
     most = best.seconds + spare_s

@@ -333,7 +333,7 @@ class Batch:
         before = len(project.versions())
         if cells:
             project.prepare()  # before hours of work that could not be recorded
-            engine = self._recorded_engine(task)
+            engine = self._recorded_engine(task, cells)
             for at, cell in enumerate(cells):
                 progress(at, len(cells))
                 if self.is_interrupted:
@@ -357,14 +357,16 @@ class Batch:
             number=number,
         )
 
-    def _recorded_engine(self, task: VersionTask) -> Engine:
+    def _recorded_engine(self, task: VersionTask, cells: tuple[SourceCell, ...]) -> Engine:
         if self._engine is None or task.folder != self._folder:
             self.close()
             self._engine = Engine(cwd=task.folder, program=_RUN_RECORDED)
             self._folder = task.folder
             self._engine.set_reuse(graph=True)
         chosen = [[each.name, each.text] for each in task.parameters]
-        self._engine.begin_version(task.name, {"origin": task.place, "parameters": chosen})
+        sources = [cell.source for cell in cells]
+        about = {"origin": task.place, "parameters": chosen, "cells": sources}
+        self._engine.begin_version(task.name, about)
         return self._engine
 
     def _tried(self, cell: SourceCell, *, is_kept: bool) -> CellResult:

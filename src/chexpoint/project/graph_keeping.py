@@ -56,6 +56,8 @@ class GraphKeeping:
         """Why each artifact is stored, or not."""
         self._unswept_bytes = 0
         """What artifacts took that were dropped, and may still take on the disk."""
+        self._wishes: dict[ArtifactId, tuple[str, ...]] = {}
+        """What is to be stored, as the variables that it is, until it is known what came of it."""
         self._useless: set[ArtifactId] = set()
         """Artifacts that could not be loaded here."""
 
@@ -76,15 +78,23 @@ class GraphKeeping:
             for artifact, group in zip(deed.artifacts, deed.variables.writes, strict=True)
             if not group.contents and not group.why_not and not group.names[0].startswith(":")
         ]
-        if not self.is_used or not self.store or deed.operation.doubt or not large:
+        if not self.is_used or not self.store:
             return Chosen(step, ())
+        after = deed.after.variables
+        present = {
+            artifact: names
+            for artifact, names in self._wishes.items()
+            if all(after.get(name) == artifact for name in names)
+        }
+        if deed.operation.doubt or not large:
+            return Chosen(step, tuple(present.items()))
         graph = self._whole()
         stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
-        mine = {artifact.id for artifact, _ in large}
+        mine = {artifact.id: group.names for artifact, group in large}
         rates = self._load_rates()
         choice = choose(
             graph,
-            stored | mine,
+            stored | mine.keys() | self._wishes.keys(),
             budget_bytes=self._settings.budget_bytes,
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
@@ -93,8 +103,10 @@ class GraphKeeping:
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)
-        wanted = (choice.keep & mine) - stored
-        return Chosen(step, tuple((a.id, a.group.names) for a, _ in large if a.id in wanted))
+        wanted = choice.keep - stored
+        groups = {each: names for each, names in (present | mine).items() if each in wanted}
+        self._wishes |= groups
+        return Chosen(step, tuple(groups.items()))
 
     def _write_s(self, artifact: Artifact) -> Seconds:
         """Return what writing an artifact takes: as was measured, or else guessed."""
@@ -139,6 +151,7 @@ class GraphKeeping:
 
     def kept(self, artifact: ArtifactId, info: ImageInfo | None, why: str) -> None:
         """An artifact is in the store now, or could not be stored."""
+        self._wishes.pop(artifact, None)
         if info is None:
             self.reasons[artifact] = f"Not stored: {why.rstrip('.')}."
             return

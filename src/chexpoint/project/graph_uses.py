@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+
 from chexpoint.engine import CellUses, read_uses
 from chexpoint.graph import Bindings
 from chexpoint.project.reuse import plain_code
@@ -37,6 +40,10 @@ def is_random_state(name: str) -> bool:
 
 def transformed(body: str) -> str:
     """Return a cell as IPython reads it."""
+    # What is Python already is left as it is, and to load IPython takes a while.
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        ast.parse(body)
+        return body
     from IPython.core.inputtransformer2 import TransformerManager
 
     return TransformerManager().transform_cell(body)

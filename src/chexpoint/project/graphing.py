@@ -115,8 +115,9 @@ class Graphing(GraphKeeping):
             self._graph.artifacts.update((each.id, each) for each in deed.artifacts)
         self._names |= deed.after.variables
         unused = self._unused(step, deed)
+        before = self._wishes.keys() | set()
         chosen = self._choose(step, deed)
-        self._unread |= {artifact for artifact, _ in chosen.groups}
+        self._unread |= self._wishes.keys() - before
         return replace(chosen, unused=unused)
 
     def _unused(self, step: Step, deed: Deed) -> frozenset[ArtifactId]:
@@ -224,8 +225,16 @@ class Graphing(GraphKeeping):
         cell = PathCell.recorded(record, execution)
         return Found(cell, found.lineage, found.outputs)
 
-    def way(self, source: str, place: Step, worker: Step) -> Way | None:
-        """Return how the worker gets to a place, if only what a cell needs has to be there."""
+    def way(
+        self, source: str, place: Step, worker: Step, *, later: Sequence[str] | None = None
+    ) -> Way | None:
+        """Return how the worker gets to a place, if only what a cell needs has to be there.
+
+        Parameters
+        ----------
+        later
+            The cells that will follow; None if that is not known.
+        """
         uses = uses_of(body_of(source).strip())
         if uses.uses_history:
             return None  # what cells have shown is not there if they are passed over
@@ -263,6 +272,7 @@ class Graphing(GraphKeeping):
             needs=needs,
             load_s=load_s,
             spare_s=_SPARE_S,
+            later=None if later is None else _needed_by(later, bindings),
         )
         if best is None:
             return None
@@ -353,6 +363,12 @@ class Graphing(GraphKeeping):
                 deed = follow(before, record, run=f"{each.taint}-{each.execution}")
             self._deeds[each] = deed
         return self._deeds.get(step)
+
+
+def _needed_by(cells: Sequence[str], bindings: Bindings) -> frozenset[str]:
+    """Return the variables that some cells need, as far as they are there now."""
+    found = (needed(uses_of(body_of(source).strip()), bindings) for source in cells)
+    return frozenset().union(*found)
 
 
 def _told(operation: Operation, load_s: float, *, runs: bool) -> str:

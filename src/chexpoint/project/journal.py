@@ -83,6 +83,8 @@ class ProjectJournal:
         self._held: tuple[object, ...] = ()
         self._switched: tuple[int, tuple[PathCell, ...] | None] = (0, None)
         """The last cell that named a version, and where that has led."""
+        self._to_come: tuple[str, ...] = ()
+        """All cells of the version, if whoever has begun it knows them."""
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._later: deque[Callable[[], None]] = deque()
         self._results: queue.SimpleQueue[Result] = queue.SimpleQueue()
@@ -294,6 +296,7 @@ class ProjectJournal:
 
     def _begin(self, name: str, place: Step, about: Mapping[str, Any]) -> None:
         self._is_on, self._problem = True, ""
+        self._to_come = tuple(map(str, about.get("cells", ())))
         chosen = tuple((str(k), str(v)) for k, v in about.get("parameters", ()))
         self._log.begin(name, place, origin=about.get("origin", ""), parameters=chosen)
 
@@ -331,7 +334,10 @@ class ProjectJournal:
         is_behind = not worker.is_same_state(at) or bool(worker.absent)
         way = None
         if verdict.found is None and is_behind:
-            way = self._with_graph(lambda graphing: graphing.way(cell.source, at, worker))
+            later = self._after(cell, at)
+            way = self._with_graph(
+                lambda graphing: graphing.way(cell.source, at, worker, later=later)
+            )
         return Looked(
             seq,
             place,
@@ -341,6 +347,11 @@ class ProjectJournal:
             go=go,
             way=way if go is None else None,
         )
+
+    def _after(self, cell: CellText, at: Step) -> tuple[str, ...] | None:
+        """Return the cells that will follow one, if that is known."""
+        at_hand = self._to_come[at.number : at.number + 1]
+        return self._to_come[at.number + 1 :] if at_hand == (cell.source,) else None
 
     def _sought(self, graphing: Graphing, cell: CellText, at: Step, verdict: Verdict) -> Verdict:
         """Look for a cell in the experiment graph that is not in the tree."""
