@@ -151,11 +151,17 @@ def test_cells_find_what_they_read_and_what_is_needed_is_there(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "is_stored", "is_there"),
-    [(0.1, False, True), (3.0, False, False), (0.1, True, False)],
+    ("seconds", "is_stored", "later", "is_there"),
+    [
+        (0.1, False, None, True),
+        (3.0, False, None, False),
+        (0.1, True, None, False),
+        (0.1, False, {"a", "c"}, True),
+        (0.1, False, {"b", "c"}, False),
+    ],
 )
 def test_what_is_cheap_and_could_not_be_loaded_later_is_brought_at_once(
-    seconds: float, is_stored: bool, is_there: bool
+    seconds: float, is_stored: bool, later: set[str] | None, is_there: bool
 ) -> None:
     small, large = (
         CellVariables(reads=(), writes=(VariableGroup(names=(name,), kinds=("int",)),))
@@ -171,6 +177,7 @@ def test_what_is_cheap_and_could_not_be_loaded_later_is_brought_at_once(
         needs={"b"},
         load_s=lambda ident: 0.01 if ident in stored else NEVER,
         spare_s=0.5,
+        later=later,
     )
     assert found is not None
     mine = walk(deeds, 0, frozenset(), found)

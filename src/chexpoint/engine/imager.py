@@ -36,9 +36,10 @@ from chexpoint.model import (
 # For a process that hangs: a library waits in it for threads that it lost in the fork.
 _IMAGE_TIMEOUT_S = 600.0
 _MOST_UNDECIDED = 8
-# Cells together take at least this, and so many times what a fork takes, before there is one.
+# Cells take at least this, and so many times what a fork takes, before there is one: pages that are
+# changed after it are copied, which takes about as long again.  Less, if it is known what for.
 _LEAST_KEPT_S = 0.5
-_FORKS = 30.0
+_FORKS, _FORKS_KNOWN = 30.0, 15.0
 _LOAD_BYTES_PER_S = 4e8
 _UNUSED = "the cells after it put something else in its place, and did not use it"
 _OVERTAKEN = "a cell after it changed it, or made it not worth it, before it could be written"
@@ -321,10 +322,11 @@ class Imager(Keeper):
         Results of quick cells are put off, until a copy costs little beside the cells since the
         last one, or the worker is idle: most of them are still there.
         """
-        least_s = max(_LEAST_KEPT_S, _FORKS * self._fork_s)
-        if event.seconds > max(least_s, event.keepable_bytes / _LOAD_BYTES_PER_S):
+        least_s = max(_LEAST_KEPT_S, event.keepable_bytes / _LOAD_BYTES_PER_S)
+        if event.seconds > max(least_s, _FORKS * self._fork_s):
             return True
-        return bool(self._put_off_groups) and self._seconds > least_s
+        known_s = max(_LEAST_KEPT_S, _FORKS_KNOWN * self._fork_s)
+        return bool(self._put_off_groups) and self._seconds > known_s
 
     @property
     def _put_off_groups(self) -> Groups:

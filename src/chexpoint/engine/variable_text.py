@@ -81,6 +81,7 @@ _SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _NO_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops"})
 
 
+_CHILDREN = "_chex_children"
 _fields: dict[type, tuple[str, ...]] = {}
 
 
@@ -96,7 +97,13 @@ def children_of(node: ast.AST) -> list[ast.AST]:
 
     Signs, such as that of a sum, are the same objects in all trees, and who shows a traceback gives
     them attributes that lead to nodes of another cell.
+
+    The tree of a cell is gone through several times, so each node keeps the answer: no tree may be
+    changed below a node that was asked.
     """
+    known: list[ast.AST] | None = node.__dict__.get(_CHILDREN)
+    if known is not None:
+        return known
     found: list[ast.AST] = []
     for name in _fields_of(type(node)):
         value = getattr(node, name, None)
@@ -105,6 +112,7 @@ def children_of(node: ast.AST) -> list[ast.AST]:
                 found.append(value)
         elif type(value) is list:
             found += [each for each in value if isinstance(each, ast.AST)]
+    node.__dict__[_CHILDREN] = found
     return found
 
 

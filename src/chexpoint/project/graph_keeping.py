@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # To write an image takes some times as long as to load it, and a copy of the process.
 _WRITE_S = 0.05
 _WRITE_LOADS = 3
+# So many times that must be saved: whether anybody will load it is not known.
+_PAYS = 2
 # Of an image that was written, at least this share must have been new to tell how long that takes.
 _NEW = 0.1
 # Another kernel may have stored something meanwhile.
@@ -109,10 +111,10 @@ class GraphKeeping:
         return Chosen(step, tuple(groups.items()))
 
     def _write_s(self, artifact: Artifact) -> Seconds:
-        """Return what writing an artifact takes: as was measured, or else guessed."""
+        """Return what writing an artifact must save: some times what it takes, or that is guessed."""
         rates = self._load_rates()
         measured = rates.expect(self._writing(), "", artifact.group.size_bytes)
-        return max(measured, _WRITE_S + _WRITE_LOADS * rates.load_s(artifact))
+        return _PAYS * max(measured, _WRITE_S + _WRITE_LOADS * rates.load_s(artifact))
 
     def _note_write(self, info: ImageInfo) -> None:
         """Remember how long it took to write an image; what was there already says nothing."""

@@ -149,14 +149,19 @@ def image(name: str) -> ImageInfo:
     return ImageInfo(name=ImageName(name), time=0.0, seconds=0.1, state_bytes=10, stored_bytes=5)
 
 
-def keepable(state: EngineState) -> tuple[Step, CheckpointId]:
-    """Run a cell that leaves something large, and return its step, and the copy that is taken."""
-    look = submit(state, 1, "x = big()")
-    state.handle(ev.Looked(1, look.place))
+def ran(state: EngineState, seq: int, *, seconds: float, keepable_bytes: int = 10**6) -> Step:
+    """Run a cell; return its step."""
+    look = submit(state, seq, f"x{seq} = big()")
+    state.handle(ev.Looked(seq, look.place))
     step = doing(state, Running).step
     assert step is not None
-    state.handle(ev.RequestDone(1, seconds=5.0, keepable_bytes=10**6))
-    return step, doing(state, Forking).checkpoint
+    state.handle(ev.RequestDone(seq, seconds=seconds, keepable_bytes=keepable_bytes))
+    return step
+
+
+def keepable(state: EngineState) -> tuple[Step, CheckpointId]:
+    """Run a cell that leaves something large, and return its step, and the copy that is taken."""
+    return ran(state, 1, seconds=5.0), doing(state, Forking).checkpoint
 
 
 def writing_two() -> tuple[EngineState, Step, CheckpointId, do.MakeImage]:
@@ -213,32 +218,90 @@ def test_what_turned_out_to_be_of_no_use_is_not_stored_unless_it_was_begun() -> 
     assert do.Drop(copy) in done
 
 
-def test_what_is_small_is_worth_asking_about_after_much_work() -> None:
-    """What it was made of may have no room."""
-    cases = [
-        (10**6, 0.001, True),
-        (10**8, 0.05, True),
-        (10**8, 0.001, False),  # a fork would take longer
-        (10**9, 0.05, False),
-    ]
-    for size, seconds, is_asked in cases:
+def test_what_quick_cells_give_is_put_off_until_a_copy_costs_little() -> None:
+    state = engine()
+    first = ran(state, 1, seconds=0.2)
+    doing(state, Idle)
+    look = submit(state, 2, "y = x")  # the next cell is there before it is known what to store
+    chosen = ev.Chosen(first, ((X.artifact, ("x",)),))
+    assert not of(do.Fork, state.handle(chosen))
+    state.handle(ev.Looked(2, look.place))
+    second = doing(state, Running).step
+    assert second is not None
+    state.handle(ev.RequestDone(2, seconds=0.4))
+    copy = doing(state, Forking).checkpoint
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    again = ev.Chosen(second, ((X.artifact, ("x",)), (Y.artifact, ("y",))))
+    (order,) = of(do.MakeImage, state.handle(again))
+    assert (order.checkpoint, order.only, order.has_more) == (copy, ("x",), True)
+
+
+def test_what_was_put_off_is_stored_as_soon_as_nobody_waits() -> None:
+    state = engine()
+    step = ran(state, 1, seconds=0.2)
+    doing(state, Idle)
+    state.handle(ev.Chosen(step, ((X.artifact, ("x",)),)))
+    copy = doing(state, Forking).checkpoint
+    ask = Ask(9, "drain")
+    state.handle(Asked(ask))
+    state.handle(ev.Forked(copy))
+    (order,) = of(do.MakeImage, state.handle(ev.Froze(copy, 11)))
+    assert order.only == ("x",)
+    done = [*state.handle(ev.Drained(ask)), *state.handle(ev.Imaged(image(order.name)))]
+    assert do.Drop(copy) in done
+    assert of(do.Drain, done) == [do.Drain(ask)], "asked again when all is written"
+
+
+def test_a_cell_of_which_nothing_is_chosen_is_not_copied() -> None:
+    state = engine()
+    step = ran(state, 1, seconds=0.2)
+    state.handle(ev.Chosen(step, ()))
+    doing(state, Idle)
+    ran(state, 2, seconds=0.4)
+    doing(state, Idle)
+
+
+def test_what_a_later_cell_has_changed_cannot_be_stored_any_more() -> None:
+    state = engine()
+    first = ran(state, 1, seconds=0.2)
+    submit(state, 2, "x = 1")
+    state.handle(ev.Chosen(first, ((X.artifact, ("x",)), (Y.artifact, ("y",)))))
+    done = state.handle(ev.Chosen(Step(parent=first), ((Y.artifact, ("y",)),)))
+    (gone,) = of(do.KeepArtifact, done)
+    assert (gone.artifact, gone.info) == (X.artifact, None)
+    assert "before it could be written" in gone.why
+
+
+def test_what_is_not_there_cannot_be_stored() -> None:
+    state = engine()
+    step = ran(state, 1, seconds=0.2).lacking(frozenset("x"))
+    done = state.handle(ev.Chosen(step, ((X.artifact, ("x",)),)))
+    assert [each.artifact for each in of(do.KeepArtifact, done)] == [X.artifact]
+    doing(state, Idle)
+
+
+def test_what_is_on_its_way_is_not_stored_twice() -> None:
+    state, step, copy, first = writing_two()
+    both = ((X.artifact, ("x",)), (Y.artifact, ("y",)))
+    assert not of(do.KeepArtifact, state.handle(ev.Chosen(Step(parent=step), both)))
+    (second,) = of(do.MakeImage, state.handle(ev.Imaged(image(first.name))))
+    done = state.handle(ev.Imaged(image(second.name)))
+    assert do.Drop(copy) in done
+    assert not of(do.MakeImage, done)
+
+
+def test_what_would_take_longer_to_load_is_not_copied_at_once() -> None:
+    for size, is_copied in ((10**6, True), (10**10, False)):
         state = engine()
-        look = submit(state, 1, "x = big()")
-        state.handle(ev.Looked(1, look.place))
-        state.handle(ev.RequestDone(1, seconds=5.0))
-        state.time.worker.seconds = 5.0  # as the recorder notes it
-        look = submit(state, 2, "y = x[:10]")
-        state.handle(ev.Looked(2, look.place))
-        state.handle(ev.RequestDone(2, seconds=seconds, keepable_bytes=size))
-        assert isinstance(state.doing, Forking) is is_asked
+        ran(state, 1, seconds=5.0, keepable_bytes=size)
+        assert isinstance(state.doing, Forking) is is_copied
 
 
 def test_what_forks_take_and_make_cells_wait_counts() -> None:
     for waited_s, is_asked in ((0.0, True), (1.0, False)):
         state = engine(waited_s=waited_s)
-        look = submit(state, 1, "x = big()")
-        state.handle(ev.Looked(1, look.place))
-        state.handle(ev.RequestDone(1, seconds=0.3, keepable_bytes=10**6))
+        ran(state, 1, seconds=0.7)
         assert isinstance(state.doing, Forking) is is_asked
 
 

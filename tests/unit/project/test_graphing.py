@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chexpoint.engine import Chosen
+from chexpoint.engine import Chosen, Pass
 from chexpoint.lineage import Step
 from chexpoint.model import (
     ArtifactId,
@@ -15,6 +15,8 @@ from chexpoint.model import (
     CellLineage,
     CellRecord,
     CellVariables,
+    ImageInfo,
+    ImageName,
     KeepStrategy,
     NodeId,
     VariableGroup,
@@ -37,8 +39,10 @@ class Kernel:
         self.at = Step(None)
         self.at.node = NodeId("root")
 
-    def cell(self, writes: str, *, reads: str = "", deleted: str = "") -> Chosen:
-        """Record a cell that makes something large in ten seconds."""
+    def cell(
+        self, writes: str, *, reads: str = "", deleted: str = "", seconds: float = 10.0
+    ) -> Chosen:
+        """Record a cell that makes something large."""
         step = Step(self.at, source=f"cell {self.at.number + 1}")
         step.node = NodeId(f"n{step.number}")
         groups = (
@@ -54,7 +58,7 @@ class Kernel:
             execution_count=step.number,
             source=step.source,
             audit=CellAudit(),
-            seconds=10.0,
+            seconds=seconds,
             size_bytes=0,
             variables=CellVariables(
                 reads=tuple(reads.split()), writes=tuple(groups), deleted=tuple(deleted.split())
@@ -106,3 +110,34 @@ def test_why_something_was_not_stored_is_told_in_one_sentence(kernel: Kernel) ->
     found = names(kernel.cell("found"))["found"]
     kernel.graphing.kept(found, None, "the disk is nearly full.")
     assert kernel.graphing.told()["found"] == "Not stored: the disk is nearly full."
+
+
+def test_what_is_not_stored_yet_is_wanted_as_long_as_it_is_there(kernel: Kernel) -> None:
+    first = names(kernel.cell("found table"))
+    assert first.items() <= names(kernel.cell("other", reads="found table")).items()
+    kernel.graphing.kept(first["found"], None, "the disk is nearly full")
+    now = names(kernel.cell("other", reads="table other"))
+    assert now["table"] == first["table"]
+    assert "found" not in now, "it was tried"
+    assert names(kernel.cell("table", reads="table"))["table"] != first["table"]
+
+
+@pytest.mark.parametrize(
+    ("later", "is_brought"),
+    [(None, True), ((), False), (("y = table",), False), (("f = lambda: rows",), True)],
+)
+def test_only_what_later_cells_name_is_brought_beside_what_a_cell_needs(
+    kernel: Kernel, later: tuple[str, ...] | None, is_brought: bool
+) -> None:
+    root = kernel.at
+    kernel.cell("rows", seconds=0.1)
+    table = names(kernel.cell("table"))["table"]
+    stored = ImageInfo(
+        name=ImageName("i"), time=0.0, seconds=0.1, state_bytes=10**6, stored_bytes=10**6
+    )
+    kernel.graphing.kept(table, stored, "")
+    way = kernel.graphing.way("x = table", kernel.at, root, later=later)
+    assert way is not None
+    last = way.moves[-1]
+    assert isinstance(last, Pass)
+    assert ("rows" not in last.step.absent) is is_brought
