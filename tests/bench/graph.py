@@ -3,7 +3,7 @@
 python tests/bench/graph.py                       everything; leave the machine alone for an hour
 python tests/bench/graph.py --quick               a tenth of the flights: no figures, a try
 python tests/bench/graph.py --only repeated --of w1,w4 --repeats 1 --keep DIR
-python tests/bench/graph.py --only repeated,sequence --every 4 --repeats 1      half the usual size
+python tests/bench/graph.py --only repeated,sequence --every 2 --repeats 1      half the size
 python tests/bench/graph.py --only sequence --sides none,reuse                  half of its sides
 
 The first sections are benchmarks of their own: plans of reuse, the choice of what is stored, the
@@ -275,7 +275,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(sections), help="sections, with commas between")
     parser.add_argument("--of", default="", help="workloads, with commas between; all without it")
     parser.add_argument("--repeats", type=int, help="rounds of the sequence; 1 by default")
-    parser.add_argument("--every", type=int, metavar="N", help="take one flight of N; 2 by default")
+    parser.add_argument("--every", type=int, metavar="N", help="one flight of N; all by default")
     parser.add_argument("--sides", default=",".join(SIDES), help="sides of the sequence")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work in DIR, and leave it there")
     args = parser.parse_args()

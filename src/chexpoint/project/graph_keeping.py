@@ -111,7 +111,7 @@ class GraphKeeping:
         return Chosen(step, tuple(groups.items()))
 
     def _write_s(self, artifact: Artifact) -> Seconds:
-        """Return what writing an artifact must save: some times what it takes, or that is guessed."""
+        """Return what writing an artifact must save: some times what it takes, as far as known."""
         rates = self._load_rates()
         measured = rates.expect(self._writing(), "", artifact.group.size_bytes)
         return _PAYS * max(measured, _WRITE_S + _WRITE_LOADS * rates.load_s(artifact))

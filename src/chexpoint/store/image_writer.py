@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 _RECENT_IMAGES = 32
 """How many images are looked at for contents that are in the store already."""
 # Small chunks find what has changed; where nothing goes on, they only take time.  For so few large
-# ones nothing has to be compiled.
-_LONE: Any = {"chunk_bytes": 16384, "engine": "plain"}
+# ones nothing has to be compiled.  They are written in the background; the sooner it is done, the
+# less memory is copied because of it.
+_LONE: Any = {"chunk_bytes": 16384, "engine": "plain", "threads": 4}
 _NUMBER_AND_KEY = struct.Struct("<8xI28xI")
 """Of the header of a piece, see `docs/reference/piece-format.md`."""
 _SERIES_BYTES = 4096

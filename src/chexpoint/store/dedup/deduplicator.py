@@ -55,7 +55,7 @@ class Deduplicator:
     def __init__(
         self, *, method: str = "ours", chunk_bytes: int = 256, engine: str = "auto"
     ) -> None:
-        self._kind = {"method": method, "engine": engine}
+        self._kind: dict[str, Any] = {"method": method, "engine": engine}
         self._chunk_bytes = chunk_bytes
         self._number = 0
         self._series: dict[str, Series] = {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from chexpoint.store.dedup.chunks import count_of
 from chexpoint.store.dedup.columns import Reader, damaged, read_column, write_column
+from chexpoint.store.dedup.together import each
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +87,7 @@ def choose_form(payload: NDArray[np.uint8], *, is_large: bool) -> int:
 
 
 def write_frames(
-    payload: NDArray[np.uint8], chunk_bytes: int, form: int
+    payload: NDArray[np.uint8], chunk_bytes: int, form: int, *, threads: int = 1
 ) -> tuple[bytes, list[bytes | memoryview]]:
     """Return metadata and buffers of a payload.
 
@@ -98,17 +99,22 @@ def write_frames(
         No chunk lies in two frames.
     form
         Of its elements; 0 not to compress it.
+    threads
+        How many may compress.
     """
     size = chunk_bytes * max(FRAME_BYTES // chunk_bytes, 1)
     head = _HEAD.pack(form, bytes(3), size, len(payload))
     if not form:
         return head, [payload.data] if len(payload) else []
     level = 3 if len(payload) <= _SMALL_BYTES else 1
-    stored: list[bytes | memoryview] = []
-    for start in range(0, len(payload), size):
+
+    def made(start: int) -> bytes | memoryview:
         frame = payload[start : start + size]
         packed = _packed(frame, form, level)
-        stored.append(packed if len(packed) < len(frame) else frame.data)
+        return packed if len(packed) < len(frame) else frame.data
+
+    starts = range(0, len(payload), size)
+    stored = each(made, starts, nbytes=len(payload), threads=threads)
     return head + write_column(np.array([len(each) for each in stored], np.uint32)), stored
 
 

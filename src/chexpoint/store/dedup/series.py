@@ -49,6 +49,8 @@ class Series:
         Size of a chunk: a power of two from 16 to 65,536.
     engine
         What looks at chunks: ``jit``, ``plain``, ``cuda``; or ``auto``, one of the first two.
+    threads
+        How many may compress.
 
     Raises
     ------
@@ -57,11 +59,17 @@ class Series:
     """
 
     def __init__(
-        self, *, method: str = "ours", chunk_bytes: int = 256, engine: str = "auto"
+        self,
+        *,
+        method: str = "ours",
+        chunk_bytes: int = 256,
+        engine: str = "auto",
+        threads: int = 1,
     ) -> None:
         self.method = cast("Method", method)
         self.chunk_bytes = chunk_bytes
         self.engine = engine
+        self.threads = threads
         self.number = 0
         """How many pieces there are."""
         self.root = b""
@@ -302,13 +310,15 @@ class Series:
         if self.number >= self._form_from:
             form = choose_form(contents, is_large=True)
             self._form_from = 0 if form else self.number + guard.PAUSE
-        return self._write("whole", *write_frames(contents, self.chunk_bytes, form))
+        frames, payload = write_frames(contents, self.chunk_bytes, form, threads=self.threads)
+        return self._write("whole", frames, payload)
 
     def _write_frames(self, payload: NDArray[np.uint8]) -> tuple[bytes, list[bytes | memoryview]]:
         # Chunks that compress a little are read slowly; so there must not be too many of them.
         slow = self._slow_bytes + len(payload)
         is_large = slow > max(guard.SLOW_SHARE * self.nbytes, guard.SLOW_LEAST)
-        made = write_frames(payload, self.chunk_bytes, choose_form(payload, is_large=is_large))
+        form = choose_form(payload, is_large=is_large)
+        made = write_frames(payload, self.chunk_bytes, form, threads=self.threads)
         stored = sum(map(len, made[1]))
         if len(payload) > stored > len(payload) / WORTH_LARGE:
             self._slow_bytes = slow
