@@ -154,6 +154,8 @@ class Reader:
 
     mains: tuple[dict[str, Any], ...]
     rules: dict[type, Any] = field(default_factory=dict)
+    _lasting: set[type] = field(default_factory=set)
+    """Classes of libraries among those that there are rules for."""
 
     def world(self) -> Surroundings:
         """Return the surroundings for one stream."""
@@ -161,9 +163,11 @@ class Reader:
 
     def forget_types(self) -> None:
         """Let go of the user's own classes."""
-        own = [kind for kind in self.rules if not is_importable(kind)]
-        for kind in own:
-            del self.rules[kind]
+        for kind in self.rules.keys() - self._lasting:
+            if not is_importable(kind):
+                del self.rules[kind]
+            elif not is_users(kind.__module__):
+                self._lasting.add(kind)
 
     def read(
         self, value: object, seconds: Seconds, *, arrays_s: Seconds = math.inf
@@ -426,11 +430,19 @@ def _named(kind: str, text: str, module: str) -> Facts:
     return Facts(kind=kind, digest=digest, size_bytes=len(text), modules=frozenset({module}))
 
 
+_CODED = frozenset(
+    {types.CodeType, types.FunctionType, types.GeneratorType}
+    | {types.CoroutineType, types.AsyncGeneratorType}
+)
+
+
 def reaches_of(objects: Iterable[object]) -> frozenset[str]:
     """Return the names of globals that the functions among some objects use."""
     found: set[str] = set()
     for obj in objects:
         kind = type(obj)
+        if kind not in _CODED:
+            continue
         if kind is types.CodeType:
             found |= global_names(obj)
         elif kind is types.FunctionType and not is_importable(obj):

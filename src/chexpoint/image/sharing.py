@@ -14,6 +14,7 @@ import re
 import sys
 import types
 import uuid
+import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -88,6 +89,8 @@ def is_mutable(obj: Any) -> bool:
     return not any(f"{base.__module__}.{base.__name__}" in IMMUTABLE_NAMES for base in kind.__mro__)
 
 
+# Whether objects of a type are mutable, where that is the same for all of them.
+_KNOWN: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 # Of these, one may be mutable and the next one not.
 _ONE_BY_ONE = (type, types.FunctionType, *IMMUTABLE)
 
@@ -99,10 +102,10 @@ def _mutable_ids(objects: Iterable[Any]) -> set[int]:
     for obj in objects:
         kind = type(obj)
         answer = kinds.get(kind)
-        if answer is None:
+        if answer is None and (answer := _KNOWN.get(kind)) is None:
             answer = is_mutable(obj)
             if not issubclass(kind, _ONE_BY_ONE) and kind.__name__ not in COMPILED:
-                kinds[kind] = answer
+                kinds[kind] = _KNOWN[kind] = answer
         if answer:
             found.add(id(obj))
     return found
