@@ -343,3 +343,15 @@ def test_who_waits_for_an_image_is_told_while_the_next_cell_runs(tmp_path: Path)
         assert result.status == "ok"
         assert told == [1]
         assert engine.run("print(x)").text == "1\n"
+
+
+def test_which_states_are_held_can_be_changed_between_cells(engine: Engine) -> None:
+    engine.run("x = 1")
+    engine.set_auto("always")
+    engine.run("x = 2")
+    # The first is the fresh interpreter.
+    eventually(engine, lambda status: len(status.checkpoints) == 2)
+    engine.set_auto("never")
+    engine.run("x = 3")
+    engine.run("x = 4")
+    assert len(engine.status().checkpoints) == 2

@@ -11,7 +11,10 @@ import pytest
 
 import chexpoint.project
 from chexpoint.engine import Engine
-from chexpoint.model import CellResult
+from chexpoint.model import AutoMode, CellResult
+from chexpoint.project import Batch
+from chexpoint.project.batch_plan import plan_versions
+from chexpoint.project.sources import SourceCell, SourceFile
 
 pytestmark = pytest.mark.slow
 
@@ -414,3 +417,16 @@ def test_dropped_contents_leave_the_disk_when_the_kernel_ends(tmp_path: Path, le
     with (other := Notebook(tmp_path / "other", ledger, CHEX_GRAPH_KEEP="none")).engine:
         other.run([BASE[0], f"b = np.random.default_rng(9).random(100_000)\n{BUSY}"])
     assert size() < full / 10
+
+
+def test_a_recording_holds_only_states_that_later_versions_part_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[AutoMode] = []
+    monkeypatch.setattr(Engine, "set_auto", lambda _, mode: modes.append(mode))
+    cells = tuple(SourceCell(source=each) for each in ("x = 1", "y = x", "print(x + y)"))
+    file = SourceFile(path=tmp_path / "steps.ipynb", kind="notebook", cells=cells)
+    (task,) = plan_versions([file], [()], folder=tmp_path)
+    with Batch(is_reusing=True) as batch:
+        assert batch.record(task, keep=(2,)).status == "ok"
+    assert modes == ["never", "always", "never"]
