@@ -259,7 +259,7 @@ BENCHMARKS = (
         quick=("--only", "repeated", "--of", "w1", "--every", "8", "--repeats", "1"),
         full=("--only", "repeated"),
         quick_seconds=90,
-        full_seconds=900,
+        full_seconds=1800,
         needs=("sklearn", "pandas"),
     ),
     Benchmark(
