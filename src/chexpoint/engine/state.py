@@ -24,7 +24,7 @@ _RESERVED_NAME = re.compile(r"c[0-9]+|root", re.IGNORECASE)
 _RESTORES = {"restore", "take"}
 _MOVES = {*_RESTORES, "go", "record"}
 _AT_PLACE = {"checkpoint", "call", "go"}
-_IN_TURN = {*_MOVES, *_AT_PLACE, "drain", "lineage", "load"}
+_IN_TURN = {*_MOVES, *_AT_PLACE, "auto", "drain", "lineage", "load"}
 """What is about the state, or about all that cells did before, and not about the engine."""
 
 
@@ -196,6 +196,8 @@ class EngineState(Reviver):
                 self._fork(ask)
             case "lineage":
                 self._do(do.TellLineage(ask, self.time.place))
+            case "auto":
+                self._set_auto(ask)
             case "drain":
                 self._do(do.Drain(ask))
             case "call":
@@ -269,9 +271,9 @@ class EngineState(Reviver):
                     self.keeps_artifacts = self.graph
                     told = do.AllowHints(self.allowed), do.UseGraph(self.graph)
                     self._do(*told, do.Answer(ask, self.reuse))
-                case "auto":
-                    self.auto = ask.args["mode"]
-                    self._do(do.Answer(ask, self.auto))
+                # A driver may have heard of the end of a cell before this does.
+                case "auto" if ask.from_cell or not isinstance(self.doing, Running):
+                    self._set_auto(ask)
                 case "persist":
                     self._set_persist(ask)
                 case "store":
@@ -296,6 +298,10 @@ class EngineState(Reviver):
                     self._enqueue(ask)
         except Exception as error:
             self._do(do.Answer(ask, error=error))
+
+    def _set_auto(self, ask: Ask) -> None:
+        self.auto = ask.args["mode"]
+        self._do(do.Answer(ask, self.auto))
 
     def _runs_again(self) -> bool:
         """Return whether a cell is run only to bring back a state."""

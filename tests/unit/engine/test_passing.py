@@ -354,3 +354,16 @@ def test_all_that_is_written_is_waited_for() -> None:
     assert of(do.Drain, state.handle(ev.Imaged(image(order.name)))) == [do.Drain(ask)]
     (answer,) = of(do.Answer, state.handle(ev.Drained(ask)))
     assert answer.ask == ask
+
+
+def test_a_cell_ends_with_the_mode_that_its_driver_had_set_before_it() -> None:
+    state = engine()
+    look = submit(state, 1, "x = 1")
+    state.handle(ev.Looked(1, look.place))
+    ask = Ask(9, "auto", {"mode": "always"})
+    assert not of(do.Answer, state.handle(Asked(ask))), "it may have ended, and not say so yet"
+    done = state.handle(ev.RequestDone(1, seconds=0.1))
+    assert of(do.Answer, done) == [do.Answer(ask, "always")]
+    doing(state, Idle)
+    ran(state, 2, seconds=0.1)
+    doing(state, Forking)
