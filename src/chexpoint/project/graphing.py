@@ -115,7 +115,7 @@ class Graphing(GraphKeeping):
             self._graph.artifacts.update((each.id, each) for each in deed.artifacts)
         self._names |= deed.after.variables
         unused = self._unused(step, deed)
-        before = self._wishes.keys() | set()
+        before = set(self._wishes)
         chosen = self._choose(step, deed)
         self._unread |= self._wishes.keys() - before
         return replace(chosen, unused=unused)
