@@ -37,7 +37,7 @@ from chexpoint.model import (
 _IMAGE_TIMEOUT_S = 600.0
 _MOST_UNDECIDED = 8
 # Cells take at least this, and so many times what a fork takes, before there is one: pages that are
-# changed after it are copied, which takes about as long again.  Less, if it is known what for.
+# changed after it are copied, which takes longer than the fork.  Less, if it is known what for.
 _LEAST_KEPT_S = 0.5
 _FORKS, _FORKS_KNOWN = 30.0, 15.0
 _LOAD_BYTES_PER_S = 4e8
