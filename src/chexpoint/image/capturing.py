@@ -15,7 +15,7 @@ from chexpoint.image.check import difference
 from chexpoint.image.devices import DevicePart
 from chexpoint.image.loader import DEVICE_MARK, Loader
 from chexpoint.image.lost import kind_of, reason_of
-from chexpoint.image.memory import overlaps
+from chexpoint.image.memory import lone_arrays, overlaps
 from chexpoint.image.modules import INTERPRETERS, library_versions, own_digests
 from chexpoint.image.ndarrays import owns_memory
 from chexpoint.image.options import options_now
@@ -250,10 +250,13 @@ def _write_variables(making: _Making) -> None:
 def _write_group(making: _Making, group: list[str]) -> str:
     """Write variables into one stream; return why they would not come back, or nothing."""
     written = making.dumps[group[0]]
-    joined = overlaps([span for name in group for span in making.dumps[name].memory.spans])
-    if len(group) > 1 or joined:
+    memories = [making.dumps[name].memory for name in group]
+    joined = overlaps([span for each in memories for span in each.spans])
+    alone = lone_arrays(memories)
+    if len(group) > 1 or joined or alone:
         try:
-            written = dump([making.values[name] for name in group], making.world, joined)
+            values = [making.values[name] for name in group]
+            written = dump(values, making.world, joined, alone=alone)
         except Exception as error:  # pickling runs code of any library
             return reason_of(error)
         foreign = _foreign_memory([making.dumps[name] for name in group])

@@ -87,8 +87,13 @@ def _is_shared(pickler: ImagePickler, values: Any, references: Any) -> bool:
     if references is None:
         return False
     is_joined = pickler.memory.track(values, id(references))
+    if id(values) in pickler.alone:
+        return False
     # A stream that stands for itself must not depend on who else is there.
-    return (pickler.is_lone and not is_joined) or bool(references.has_reference())
+    is_shared = (pickler.is_lone and not is_joined) or bool(references.has_reference())
+    if is_shared:
+        pickler.memory.own(values)
+    return is_shared
 
 
 RULES: Mapping[type | str, Callable[[ImagePickler, Any], Any]] = {

@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pickle import PickleBuffer
 from typing import Any
 
 SMALL_BYTES = 4096
 """What is smaller stays in the stream: a part of its own would cost more than it saves."""
+
+_LARGE_BYTES = 1 << 20
+"""To copy what is smaller takes less than to write a stream again."""
 
 # Where pandas' arrays keep their memory.
 _ARRAYS = ("_ndarray", "_data", "_mask", "_left", "_right")
@@ -58,6 +61,9 @@ class Memory:
     tracked: dict[int | Span, int] = field(default_factory=dict)
     """Ids and spans of arrays that pandas copies before it writes to one of those who share them;
     with the number of the list of those."""
+    owned: dict[int, list[Span]] = field(default_factory=dict)
+    """Where large arrays lie that are to be copied when they are loaded, by their ids: once for
+    each that has them."""
 
     def block(self, start: int, end: int, owner: object) -> Block:
         """Return the block in which a span lies."""
@@ -91,6 +97,18 @@ class Memory:
                 is_joined = is_joined or self.joined_span(*span) is not None
         return is_joined
 
+    def own(self, values: Any) -> None:
+        """Note an array that is to be copied when it is loaded, unless that costs little.
+
+        Of arrays of objects, and those of other libraries, it is not seen who shares them.
+        """
+        if type(values).__name__ != "ndarray" or values.dtype.hasobject:
+            return
+        if values.nbytes >= _LARGE_BYTES and values.flags.writeable:
+            from numpy.lib.array_utils import byte_bounds
+
+            self.owned.setdefault(id(values), []).append(byte_bounds(values))
+
     def keep(self, buffer: PickleBuffer) -> bool:
         """Take a buffer out of the stream, or tell that it is to stay: pickle's callback."""
         with memoryview(buffer) as view:
@@ -98,6 +116,24 @@ class Memory:
                 return True
         self.parts.append(buffer.raw())
         return False
+
+
+def lone_arrays(memories: Collection[Memory]) -> frozenset[int]:
+    """Return the ids of arrays that need not be copied when streams are loaded together.
+
+    Others share them, but none of those is in the streams.
+    """
+    joined = overlaps([span for each in memories for span in each.spans])
+    found: dict[int, list[Span]] = {}
+    for memory in memories:
+        for number, spans in memory.owned.items():
+            found.setdefault(number, []).extend(spans)
+    hulls = Memory(joined)
+    return frozenset(
+        number
+        for number, spans in found.items()
+        if len(spans) == 1 and hulls.joined_span(*spans[0]) is None
+    )
 
 
 @contextlib.contextmanager

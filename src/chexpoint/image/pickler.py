@@ -15,7 +15,7 @@ import struct
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,12 +76,15 @@ class ImagePickler(_pickle.Pickler):
         *,
         file: io.BytesIO | None = None,
         is_lone: bool = False,
+        alone: Collection[int] = (),
     ) -> None:
         self.world = world
         self.memory = Memory(joined)
         self.file = io.BytesIO() if file is None else file
         self.is_lone = is_lone
         """Whether equal contents are to give an equal stream, whoever else shares them."""
+        self.alone = alone
+        """Ids of arrays that nothing else in the stream shares, whatever pandas knows of others."""
         self.kept: dict[Any, Any] = {}
         """Objects that stand for others, so that each is written once."""
         self.weak_count = 0
@@ -208,6 +211,7 @@ def dump(
     *,
     file: io.BytesIO | None = None,
     is_lone: bool = False,
+    alone: Collection[int] = (),
 ) -> Dump:
     """Write values into one stream; what they share is written once.
 
@@ -219,18 +223,20 @@ def dump(
         Takes the stream; what it raises ends the writing.
     is_lone
         Whether the stream is to be the same whoever else shares what it holds.
+    alone
+        Ids of arrays that are known to be shared by nothing else in the stream.
 
     Raises
     ------
     Exception
         Whatever the pickling of an object raises, and `Lost`.
     """
-    pickler = ImagePickler(world, joined or [], file=file, is_lone=is_lone)
+    pickler = ImagePickler(world, joined or [], file=file, is_lone=is_lone, alone=alone)
     bounds = _dump_all(pickler, values)
     if any(nan in pickler.file.getvalue() for nan in _NANS):
         pickler.file.seek(0)
         pickler.file.truncate()
-        again = _NanPickler(world, joined or [], file=pickler.file, is_lone=is_lone)
+        again = _NanPickler(world, joined or [], file=pickler.file, is_lone=is_lone, alone=alone)
         again.nans = _well_known_nans()
         bounds, pickler = _dump_all(again, values), again
     memory = pickler.memory

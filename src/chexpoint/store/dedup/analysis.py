@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from chexpoint.store.dedup.chunks import Gathered
+
 PaperMethod = Literal["full", "basic", "list", "tree"]
 Method = Literal["full", "basic", "list", "tree", "ours"]
 
@@ -35,7 +37,7 @@ class Analysis:
     """Positions of chunks that are not what was there before, but were somewhere; ascending."""
     sources: NDArray[np.uint32]
     """For each of them the id of the chunk that it equals."""
-    payload: NDArray[np.uint8]
+    payload: NDArray[np.uint8] | Gathered
     """The new chunks one after another; the last chunk of an array may be short."""
     root: bytes
     """Digest of the contents: XXH3-128 of the digests of all blocks, then of the length."""

@@ -39,6 +39,48 @@ def count_of(nbytes: int, size: int) -> int:
     return -(-nbytes // size)
 
 
+class Gathered:
+    """The chunks at some positions, ascending, one after another.
+
+    They stay where they are until they are asked for: to copy large contents takes longer than to
+    read them, where memory is not at hand.
+    """
+
+    __slots__ = ("_contents", "_positions", "_size", "nbytes")
+
+    def __init__(
+        self, contents: NDArray[np.uint8], positions: NDArray[np.integer], chunk_bytes: int
+    ) -> None:
+        self._contents = contents
+        self._positions = positions
+        self._size = chunk_bytes
+        count = len(positions)
+        ends_short = count and int(positions[-1]) == len(contents) // chunk_bytes
+        self.nbytes = count * chunk_bytes - (-len(contents) % chunk_bytes if ends_short else 0)
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        start, stop, _ = part.indices(self.nbytes)
+        first, last = start // self._size, count_of(stop, self._size)
+        found = gather(self._contents, self._positions[first:last], self._size)
+        return found[start - first * self._size : stop - first * self._size]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.uint8]:
+        return self[:]
+
+    def tobytes(self) -> bytes:
+        """Return all bytes."""
+        return self[:].tobytes()
+
+    def buffers(self) -> list[memoryview]:
+        """Return the bytes where they are, as runs."""
+        cuts = np.flatnonzero(np.diff(self._positions) != 1) + 1
+        parts = np.split(self._positions, cuts) if len(self._positions) else []
+        return [gather(self._contents, each, self._size).data for each in parts]
+
+
 def gather(
     contents: NDArray[np.uint8], positions: NDArray[np.integer], chunk_bytes: int
 ) -> NDArray[np.uint8]:

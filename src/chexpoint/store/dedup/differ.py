@@ -9,7 +9,7 @@ import numpy as np
 
 from chexpoint.errors import InvalidValue
 from chexpoint.store.dedup.analysis import BLOCK_BYTES, Analysis, Differ, Method, Regions
-from chexpoint.store.dedup.chunks import as_bytes, check_chunk_bytes, count_of, gather
+from chexpoint.store.dedup.chunks import Gathered, as_bytes, check_chunk_bytes, count_of
 from chexpoint.store.dedup.digests import digests_of, root_of
 from chexpoint.store.dedup.engines import Memory, check_engine, hash_rows, look
 from chexpoint.store.dedup.index import EMPTY, Index
@@ -77,7 +77,7 @@ class HostDiffer:
             new=found.new,
             moved=found.moved,
             sources=found.sources,
-            payload=gather(contents, found.new, self.chunk_bytes),
+            payload=Gathered(contents, found.new, self.chunk_bytes),
             root=root_of(self.memory.blocks, len(contents)),
         )
 

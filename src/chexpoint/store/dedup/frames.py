@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chexpoint.store.dedup.chunks import count_of
+from chexpoint.store.dedup.chunks import Gathered, count_of
 from chexpoint.store.dedup.columns import Reader, damaged, read_column, write_column
 from chexpoint.store.dedup.together import each
 
@@ -62,10 +62,10 @@ def unshuffled(data: NDArray[np.uint8], form: int) -> NDArray[np.uint8]:
     return made
 
 
-def sample_of(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def sample_of(data: NDArray[np.uint8] | Gathered) -> NDArray[np.uint8]:
     """Return some of the data, from all over it, and the same each time."""
     if len(data) <= _SAMPLES * _SAMPLE_BYTES:
-        return data
+        return data[:]
     # Starting at multiples of 64, so that elements stay whole.
     starts = np.linspace(0, len(data) - _SAMPLE_BYTES, _SAMPLES).astype(np.int64) // 64 * 64
     return np.concatenate([data[start : start + _SAMPLE_BYTES] for start in starts.tolist()])
@@ -78,7 +78,7 @@ def best_form(sample: NDArray[np.uint8]) -> tuple[int, float]:
     return form, len(sample) / sizes[form]
 
 
-def choose_form(payload: NDArray[np.uint8], *, is_large: bool) -> int:
+def choose_form(payload: NDArray[np.uint8] | Gathered, *, is_large: bool) -> int:
     """Return the form in which a payload is worth to be compressed; 0 if it is not."""
     if len(payload) < 64:
         return 0
@@ -87,7 +87,7 @@ def choose_form(payload: NDArray[np.uint8], *, is_large: bool) -> int:
 
 
 def write_frames(
-    payload: NDArray[np.uint8], chunk_bytes: int, form: int, *, threads: int = 1
+    payload: NDArray[np.uint8] | Gathered, chunk_bytes: int, form: int, *, threads: int = 1
 ) -> tuple[bytes, list[bytes | memoryview]]:
     """Return metadata and buffers of a payload.
 
@@ -105,7 +105,8 @@ def write_frames(
     size = chunk_bytes * max(FRAME_BYTES // chunk_bytes, 1)
     head = _HEAD.pack(form, bytes(3), size, len(payload))
     if not form:
-        return head, [payload.data] if len(payload) else []
+        stays = isinstance(payload, Gathered)
+        return head, payload.buffers() if stays else [payload.data] if len(payload) else []
     level = 3 if len(payload) <= _SMALL_BYTES else 1
 
     def made(start: int) -> bytes | memoryview:

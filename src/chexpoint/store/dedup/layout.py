@@ -137,7 +137,7 @@ class Layout:
         """Return the contents."""
         full, tail = divmod(self.nbytes, self.chunk_bytes)
         at = self.at[:full]
-        places, pool = self._pool(at)
+        places, pool = self._pool(at) if _is_scattered(at) else _NO_POOL
         pooled = places[at] if len(places) else np.full(full, -1)
         rest = np.flatnonzero(pooled < 0)
         runs = self._runs(rest)
@@ -246,6 +246,15 @@ class Layout:
         return _plain(source.data)[start:]
 
 
+_NO_POOL = np.empty(0, np.int64), np.empty(0, np.void(1).dtype)
+
+
+def _is_scattered(at: NDArray[np.uint32]) -> bool:
+    """Tell whether chunks come from many places."""
+    runs = 1 + int(np.count_nonzero(np.diff(at) != 1))
+    return len(at) < _LONG_RUN * runs
+
+
 def _pooled_bytes(data: Frames | NDArray[np.uint8]) -> int:
     """Return up to which size bytes are copied to one place first; only if they are compressed
     that costs nothing."""
@@ -300,6 +309,11 @@ def _copy_frames(
         _copy_rows(contents, positions[start:stop], frame, rows[start:stop] % per_frame, size)
 
 
+def _is_run(numbers: NDArray[np.int64]) -> bool:
+    """Tell whether numbers follow one another."""
+    return len(numbers) > 0 and bool((np.diff(numbers) == 1).all())
+
+
 def _copy_rows(
     contents: NDArray[np.uint8],
     positions: NDArray[np.int64],
@@ -307,6 +321,11 @@ def _copy_rows(
     rows: NDArray[np.int64],
     size: int,
 ) -> None:
+    if _is_run(positions) and _is_run(rows):
+        start, first = int(positions[0]) * size, int(rows[0]) * size
+        nbytes = len(rows) * size
+        contents[start : start + nbytes] = source[first : first + nbytes]
+        return
     kind = f"V{size}"
     target = contents[: len(contents) // size * size].view(kind)
     data = source[: len(source) // size * size].view(kind)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from chexpoint.store.dedup.chunks import Gathered
     from chexpoint.store.dedup.layout import Layout
 
 _INDEX_SHARE = 0.25
@@ -313,7 +314,9 @@ class Series:
         frames, payload = write_frames(contents, self.chunk_bytes, form, threads=self.threads)
         return self._write("whole", frames, payload)
 
-    def _write_frames(self, payload: NDArray[np.uint8]) -> tuple[bytes, list[bytes | memoryview]]:
+    def _write_frames(
+        self, payload: NDArray[np.uint8] | Gathered
+    ) -> tuple[bytes, list[bytes | memoryview]]:
         # Chunks that compress a little are read slowly; so there must not be too many of them.
         slow = self._slow_bytes + len(payload)
         is_large = slow > max(guard.SLOW_SHARE * self.nbytes, guard.SLOW_LEAST)
