@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from chexpoint.engine.variable_known import Token, token_of
 from chexpoint.engine.variable_text import children_of, nodes_of
 
 # Methods that return something new, unless they are told to work in place.
@@ -39,6 +40,8 @@ concat crosstab cut get_dummies isna isnull melt merge merge_asof merge_ordered 
 pivot_table qcut to_datetime to_numeric to_timedelta unique wide_to_long
 """
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+# Of other libraries, by their modules.
+_LOOKING = {"sklearn.model_selection": frozenset({"train_test_split"})}
 
 
 class Harmless:
@@ -49,18 +52,36 @@ class Harmless:
     tree
         The cell.
     names
-        The variables before it.
+        The variables after it.
+    before
+        What told them apart before it, by `token_of`.
     """
 
-    def __init__(self, tree: ast.Module, names: Mapping[str, object]) -> None:
+    def __init__(
+        self, tree: ast.Module, names: Mapping[str, object], before: Mapping[str, Token]
+    ) -> None:
         self._names = names
+        self._before = before
+        self._bound: set[str] = set()
         self._parents: dict[ast.AST, ast.AST] = {}
         self._mentions: dict[str, list[ast.Name]] = {}
+        imported: list[str] = []
         for node in nodes_of(tree):
             for child in children_of(node):
                 self._parents[child] = node
-            if isinstance(node, ast.Name):
-                self._mentions.setdefault(node.id, []).append(node)
+            match node:
+                case ast.Name(id=name):
+                    self._mentions.setdefault(name, []).append(node)
+                    if not isinstance(node.ctx, ast.Load):
+                        self._bound.add(name)
+                case ast.arg(arg=str(name)) | ast.MatchAs(name=str(name)):
+                    self._bound.add(name)
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    self._bound.add(node.name)
+                case ast.alias(name=name, asname=other):
+                    imported.append(other or name.partition(".")[0])
+        # Two of one name may be two functions.
+        self._bound |= {name for name in imported if imported.count(name) > 1}
 
     def is_kept(self, name: str) -> bool:
         """Tell whether all is harmless that the cell does with a variable, which is a table."""
@@ -111,13 +132,24 @@ class Harmless:
             node, parent = parent, self._parents[parent]
         match parent:
             case ast.Call(func=ast.Name(id=name)) if parent.func is not node:
-                return name in _BUILTINS and name not in self._names
+                return self._only_looks(name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)):
                 module = self._names.get(owner)
                 if module is sys.modules.get("pandas"):
                     return name in _FUNCTIONS
                 return name in {"merge", "join"} and _is_table(module)
         return False
+
+
+    def _only_looks(self, name: str) -> bool:
+        """Tell whether a name stands for a function that leaves tables as they are."""
+        if name not in self._names:
+            return name in _BUILTINS
+        found = self._names[name]
+        if name in self._bound or self._before.get(name, token_of(found)) != token_of(found):
+            return False  # it may have been another one when it was called
+        known = ((sys.modules.get(home), each) for home, each in _LOOKING.items())
+        return any(getattr(home, each, None) is found for home, some in known for each in some)
 
 
 def _in_place(call: ast.Call) -> bool:

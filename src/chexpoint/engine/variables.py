@@ -401,15 +401,21 @@ class VariableWatch:
             return lambda _: False
         harmless: list[Harmless] = []
 
+        def is_same(name: str) -> bool:
+            return name in names and cell.before.get(name) == token_of(names[name])
+
         def is_kept(name: str) -> bool:
-            token = token_of(names[name])
-            is_alone = len(self._known.sharing.groups.get(name, ())) == 1
-            if name not in cell.direct or not is_alone or cell.before.get(name) != token:
+            if not is_same(name) or not is_plain_table(names[name]):
                 return False
-            if not is_plain_table(names[name]):
+            # It can only be changed by way of one of those it shares something with.
+            group = self._known.sharing.groups.get(name)
+            used = group & cell.touched if group is not None else set()
+            if not used or not used <= cell.direct or not all(map(is_same, used)):
                 return False
-            harmless[:] = harmless or [Harmless(tree, names)]
-            return harmless[0].is_kept(name)
+            if not all(is_plain_table(names[each]) for each in used):
+                return False
+            harmless[:] = harmless or [Harmless(tree, names, cell.before)]
+            return all(map(harmless[0].is_kept, used))
 
         return is_kept
 

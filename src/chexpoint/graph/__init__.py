@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         top,
         warm_start_candidates,
     )
-    from chexpoint.graph.utility import LoadRates
+    from chexpoint.graph.utility import LoadRates, writing_to
     from chexpoint.graph.ways import GraphWay, PassOver, RunCell, way_to
 
 _HOME = {
@@ -56,7 +56,7 @@ _HOME = {
     "ledger_values": ("Dropped", "LedgerProject", "MeasuredLoad"),
     "planning": ("plan_reuse",),
     "problem": ("NEVER", "ArtifactCost", "CellCost", "ReusePlan", "ReuseProblem"),
-    "utility": ("LoadRates",),
+    "utility": ("LoadRates", "writing_to"),
     "ways": ("GraphWay", "PassOver", "RunCell", "way_to"),
 }
 
@@ -104,4 +104,5 @@ __all__ = [
     "top",
     "warm_start_candidates",
     "way_to",
+    "writing_to",
 ]

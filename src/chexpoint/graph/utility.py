@@ -22,8 +22,11 @@ Line = tuple[float, float]
 LEDGER = "ledger"
 """The back end of contents that are in the graph's own table."""
 
-# A guess for a disk: pickles of frames and arrays come back with 400 to 550 MB/s.
-_GUESS: Line = (0.005, 1 / 400e6)
+# A guess for a disk: large tables come back with 550 to 1,100 MB/s, and are written beside cells
+# with 260 to 330.
+_GUESS: Line = (0.005, 1 / 600e6)
+_WRITING_GUESS: Line = (0.05, 1 / 200e6)
+_WRITING = " writing"
 # The guess counts like two loads, of nothing and of so many bytes.
 _TYPICAL_BYTES = 32_000_000
 # Older loads do not count, because disks fill and networks change.
@@ -103,7 +106,7 @@ class LoadRates:
 
     def expect(self, backend: str, kind: str, size_bytes: Bytes) -> Seconds:
         """Return what loading so many bytes of a kind takes."""
-        line = _GUESS
+        line = _WRITING_GUESS if backend.endswith(_WRITING) else _GUESS
         for key in ((backend, ""), (backend, kind)):
             if key in self._loads:
                 line = self._loads[key].line(line)
@@ -116,6 +119,11 @@ class LoadRates:
         is_inline = artifact.stored is not None and not artifact.stored.image
         backend = LEDGER if is_inline else self.backend
         return self.expect(backend, kind_of(artifact.group), artifact.group.size_bytes)
+
+
+def writing_to(backend: str) -> str:
+    """Return the back end under which it is kept how long writing to another takes."""
+    return backend + _WRITING
 
 
 def kind_of(group: VariableGroup) -> str:

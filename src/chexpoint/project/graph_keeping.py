@@ -19,10 +19,7 @@ from chexpoint.project.project import Project
 if TYPE_CHECKING:
     from chexpoint.graph import ExperimentGraph, Ledger, LoadRates
 
-# To write an image takes some times as long as to load it, and a copy of the process.
-_WRITE_S = 0.05
-_WRITE_LOADS = 3
-# So many times that must be saved: whether anybody will load it is not known.
+# So many times what writing takes must be saved: whether anybody will load it is not known.
 _PAYS = 2
 # Of an image that was written, at least this share must have been new to tell how long that takes.
 _NEW = 0.1
@@ -112,9 +109,8 @@ class GraphKeeping:
 
     def _write_s(self, artifact: Artifact) -> Seconds:
         """Return what writing an artifact must save: some times what it takes, as far as known."""
-        rates = self._load_rates()
-        measured = rates.expect(self._writing(), "", artifact.group.size_bytes)
-        return _PAYS * max(measured, _WRITE_S + _WRITE_LOADS * rates.load_s(artifact))
+        size = artifact.group.size_bytes
+        return _PAYS * self._load_rates().expect(self._writing(), "", size)
 
     def _note_write(self, info: ImageInfo) -> None:
         """Remember how long it took to write an image; what was there already says nothing."""
@@ -198,7 +194,9 @@ class GraphKeeping:
 
     def _writing(self) -> str:
         """Return under which name it is kept how long writing takes."""
-        return f"{self._backend()} writing"
+        from chexpoint.graph import writing_to
+
+        return writing_to(self._backend())
 
     def _say(self, text: str) -> None:
         if text not in self._told:
