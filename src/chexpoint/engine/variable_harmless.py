@@ -140,14 +140,15 @@ class Harmless:
                 return name in {"merge", "join"} and _is_table(module)
         return False
 
-
     def _only_looks(self, name: str) -> bool:
         """Tell whether a name stands for a function that leaves tables as they are."""
+        if name in self._bound:
+            return False  # it may have been another one when it was called
         if name not in self._names:
             return name in _BUILTINS
         found = self._names[name]
-        if name in self._bound or self._before.get(name, token_of(found)) != token_of(found):
-            return False  # it may have been another one when it was called
+        if self._before.get(name, token_of(found)) != token_of(found):
+            return False
         known = ((sys.modules.get(home), each) for home, each in _LOOKING.items())
         return any(getattr(home, each, None) is found for home, some in known for each in some)
 
