@@ -6,19 +6,18 @@ Nothing here keeps a value alive, and no code of the user's runs but what pickli
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import math
 import pickle
 import sys
-import time
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import xxhash
 
+from chexpoint.engine.variable_digests import Held, TimedFile, TooMuch, clock, digested
 from chexpoint.engine.variable_looking import (
     NAMED,
     SCALARS,
@@ -26,6 +25,7 @@ from chexpoint.engine.variable_looking import (
     look_into,
     spans_of,
 )
+from chexpoint.engine.variable_tables import Span
 from chexpoint.engine.variable_text import ANY, global_names
 from chexpoint.image import (
     Dump,
@@ -41,9 +41,6 @@ from chexpoint.image import (
 )
 from chexpoint.model import Bytes, Digest, Seconds
 
-HASH_RATE = 3e9
-"""Bytes of arrays that are read in a second, at least."""
-
 SMALL_BYTES = 64 << 10
 """Contents up to this size travel with what is said about them."""
 
@@ -51,51 +48,11 @@ SOME_FUNCTION = "*functions"
 """Stands, among the names that a value reaches, for those that any function uses."""
 
 NOWHERE = Footprint()
-_SLICE = 8 << 20
 _HEAP_TYPE = 1 << 9
 
 
-class _Clock:
-    """Tells the CPU time of this thread.
-
-    Not the time of day: on a busy machine that would run out for the least things.  Asking the
-    system takes long on some, so that the time of day is used for a few milliseconds.
-    """
-
-    def __init__(self) -> None:
-        self._asked = self._told = 0.0
-
-    def __call__(self) -> float:
-        now = time.perf_counter()
-        if now - self._asked > _STALE_S:
-            self._asked, self._told = now, time.thread_time()
-        return self._told + now - self._asked
-
-
-_STALE_S = 0.01
-clock = _Clock()
-
-
-class TooMuch(Exception):
-    """There is no time to read the rest of a value."""
-
-
-class TimedFile(io.BytesIO):
-    """Takes a stream until its time is up."""
-
-    def __init__(self, seconds: Seconds) -> None:
-        super().__init__()
-        self.end = clock() + seconds
-
-    def check(self) -> None:
-        """Raise if the time is up."""
-        if clock() > self.end:
-            raise TooMuch
-
-    def write(self, data: Any) -> int:
-        """Take some of the stream."""
-        self.check()
-        return super().write(data)
+def _nothing() -> Mapping[Span, Digest]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +64,8 @@ class Facts:
     """Empty if it was not read, or cannot be."""
     size_bytes: Bytes = 0
     parts: tuple[tuple[Digest, Bytes], ...] = ()
+    places: tuple[tuple[Span, Digest], ...] = ()
+    """Where its large arrays lay when they were read, and what was in them."""
     print: Footprint = NOWHERE
     is_entangled: bool = False
     """Whether it leads to more objects than were looked at."""
@@ -170,7 +129,12 @@ class Reader:
                 self._lasting.add(kind)
 
     def read(
-        self, value: object, seconds: Seconds, *, arrays_s: Seconds = math.inf
+        self,
+        value: object,
+        seconds: Seconds,
+        *,
+        arrays_s: Seconds = math.inf,
+        held: Held = _nothing,
     ) -> tuple[Facts, Small | None]:
         """Return the facts about a value, and its contents if they are little.
 
@@ -180,35 +144,42 @@ class Reader:
             How long that may take.
         arrays_s
             How much of it reading its arrays may take, which says nothing about what it shares.
+        held
+            Returns what is known of memory.
         """
         started = clock()
         try:
-            return self._read(value, started, TimedFile(seconds), arrays_s)
+            return self._read(value, started, TimedFile(seconds), arrays_s, held)
         except Exception as error:  # pickling runs code of any library
             return self.unread(value, error, clock() - started), None
 
     def _read(
-        self, value: object, started: float, file: TimedFile, arrays_s: Seconds
+        self,
+        value: object,
+        started: float,
+        file: TimedFile,
+        arrays_s: Seconds,
+        held: Held,
     ) -> tuple[Facts, Small | None]:
         world = self.world()
         written = dump([value], world, file=file, is_lone=True)
         size = written.size_bytes
         cost = clock() - started
         file.end = min(file.end, started + cost + arrays_s)
-        parts, digest = _digests(written, file)
+        contents = digested(written, file, held)
         objects = [obj for _, obj in written.memo.values()]
         small = small_of(written, world, objects) if size <= SMALL_BYTES else None
         reaches = reaches_of(objects)
-        if any(map(_hides_state, set(map(type, objects)))):
-            digest = ""
+        is_hidden = any(map(_hides_state, set(map(type, objects))))
         del objects
         is_double = bool(overlaps(written.memory.spans))
         lies = footprint_of(written)
         facts = Facts(
             kind=safe_kind(value),
-            digest=digest,
+            digest="" if is_hidden else contents.whole,
             size_bytes=size,
-            parts=parts,
+            parts=contents.parts,
+            places=contents.places,
             print=lies,
             reaches=reaches,
             modules=frozenset(world.modules),
@@ -219,7 +190,7 @@ class Reader:
         return facts, small
 
     def read_joint(
-        self, values: list[object], joined: list[tuple[int, int]], seconds: Seconds
+        self, values: list[object], joined: list[Span], seconds: Seconds, held: Held
     ) -> tuple[Facts, Small | None]:
         """Return the facts about values that share objects; only what they hold is told."""
         world = self.world()
@@ -231,13 +202,13 @@ class Reader:
             why = "" if isinstance(error, TooMuch) else reason_of(error)
             return Facts(kind="", why_not=why), None
         size = written.size_bytes
-        parts, digest = _digests(written, file)
+        contents = digested(written, file, held)
         small = small_of(written, world, []) if size <= SMALL_BYTES else None
         facts = Facts(
             kind="",
-            digest=digest,
+            digest=contents.whole,
             size_bytes=size,
-            parts=parts,
+            parts=contents.parts,
             modules=frozenset(world.modules),
             cost_s=clock() - started,
         )
@@ -269,35 +240,6 @@ class Reader:
             cost_s=0.0 if why else max(2 * spent, 0.01),
             modules=frozenset({"torch"} if "torch" in kind else ()),
         )
-
-
-def _digests(written: Dump, file: TimedFile) -> tuple[tuple[tuple[Digest, Bytes], ...], Digest]:
-    """Return the digests of arrays and of all; without that of all if there is no time."""
-    sizes = [int(part.nbytes) for part in written.parts]
-    unread = tuple(("", size) for size in sizes)
-    if clock() + sum(sizes) / HASH_RATE > file.end:
-        return unread, ""
-    whole = xxhash.xxh3_128(written.data)
-    parts = []
-    try:
-        for part, size in zip(written.parts, sizes, strict=True):
-            digest = _digest_of(memoryview(part), file)
-            parts.append((digest, size))
-            whole.update(f"{digest}{size}".encode())
-    except (TooMuch, TypeError):  # arrays of a device are no memory
-        return unread, ""
-    return tuple(parts), whole.hexdigest()
-
-
-def _digest_of(view: memoryview, file: TimedFile) -> Digest:
-    if view.nbytes <= _SLICE:
-        file.check()
-        return xxhash.xxh3_128_hexdigest(view)
-    state = xxhash.xxh3_128()
-    for start in range(0, view.nbytes, _SLICE):
-        state.update(view[start : start + _SLICE])
-        file.check()
-    return state.hexdigest()
 
 
 def small_of(written: Dump, world: Surroundings, objects: list[object]) -> Small | None:

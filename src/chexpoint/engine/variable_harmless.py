@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chexpoint.engine.variable_known import Token, token_of
+from chexpoint.engine.variable_tables import is_table
 from chexpoint.engine.variable_text import children_of, nodes_of
 
 # Methods that return something new, unless they are told to work in place.
@@ -137,7 +138,7 @@ class Harmless:
                 module = self._names.get(owner)
                 if module is sys.modules.get("pandas"):
                     return name in _FUNCTIONS
-                return name in {"merge", "join"} and _is_table(module)
+                return name in {"merge", "join"} and is_table(module)
         return False
 
     def _only_looks(self, name: str) -> bool:
@@ -155,23 +156,3 @@ class Harmless:
 
 def _in_place(call: ast.Call) -> bool:
     return any(each.arg in {None, "inplace", "copy"} for each in call.keywords)
-
-
-def _is_table(value: object) -> bool:
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is None or int(str(pandas.__version__).partition(".")[0]) < 3:
-        return False
-    return type(value) in {pandas.DataFrame, pandas.Series}
-
-
-def is_plain_table(value: Any) -> bool:
-    """Tell whether a value is a table without Python objects in its columns."""
-    if not _is_table(value):
-        return False
-    kinds = [value.dtype] if value.ndim == 1 else list(value.dtypes)
-    return all(kind.kind != "O" or _is_text(kind) for kind in (*kinds, value.index.dtype))
-
-
-def _is_text(kind: Any) -> bool:
-    """Tell whether a column holds strings, not objects of any kind."""
-    return type(kind).__name__ in {"StringDtype", "ArrowDtype", "CategoricalDtype"}

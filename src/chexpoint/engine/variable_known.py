@@ -9,27 +9,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from chexpoint.engine.variable_digests import LARGE_BYTES, Held, TooMuch, clock
 from chexpoint.engine.variable_facts import (
     SOME_FUNCTION,
     Facts,
     Reader,
     Small,
-    TooMuch,
-    clock,
     quick_facts,
 )
 from chexpoint.engine.variable_groups import Sharing
 from chexpoint.engine.variable_looking import is_closed
+from chexpoint.engine.variable_tables import Span, is_table, memory_of
 from chexpoint.engine.variable_text import ANY
 from chexpoint.image import is_mutable
-from chexpoint.model import Seconds
+from chexpoint.model import Digest, Seconds
 
 _CLOSED_LOOKS = 50
 _LEAST_S = 0.05
 _OVERDRAFT_S = 0.25
-_LARGE_BYTES = 1 << 20
-"""What is larger is not read again if the text of a cell tells that it was left alone."""
-
 Token = tuple[int, int]
 """The ids of a value and of its type."""
 
@@ -51,6 +48,8 @@ class Look:
     smalls: dict[str, Small] = field(default_factory=dict)
     overdraft: Seconds = _OVERDRAFT_S
     """How much more may be spent to see what variables share."""
+    unread: set[str] = field(default_factory=set)
+    """Those that may have changed, and have to be read."""
 
     def left(self) -> Seconds:
         """Return how much time there is."""
@@ -94,32 +93,58 @@ class Known:
                 later.append((known.cost_s if known else 0.0, name))
             else:
                 self._know(name, value, quick)
-        for cost, name in sorted(later):
+        waiting = [each for each in sorted(later) if not self._is_left_alone(each[1], look)]
+        look.unread = {name for _, name in waiting}
+        for cost, name in waiting:
             value = look.names[name]
             left = look.left()
             small = None
             is_late = cost > left or left <= 0
-            known = self.facts.get(name)
-            is_large = known is not None and known.size_bytes >= _LARGE_BYTES
-            if (is_late or is_large) and look.is_kept(name):
+            if is_late and look.is_kept(name):
                 continue
+            held = self.held(look)
             if not is_late and left >= _LEAST_S:
-                facts, small = self.reader.read(value, left)
+                facts, small = self.reader.read(value, left, held=held)
             elif cost <= look.overdraft and look.overdraft > 0:
                 # Who does not see what it shares has to take all for one group, and then none of
                 # it is ever the same again.
                 started = clock()
-                facts, small = self.reader.read(value, look.overdraft, arrays_s=_LEAST_S)
+                facts, small = self.reader.read(value, look.overdraft, arrays_s=_LEAST_S, held=held)
                 look.overdraft -= max(0.0, clock() - started - max(left, 0.0))
             elif not is_late:
-                facts, small = self.reader.read(value, left)
+                facts, small = self.reader.read(value, left, held=held)
             else:
                 facts = self.reader.unread(value, TooMuch(), cost / 2)
             if not facts.digest and not facts.why_not and look.is_kept(name):
                 continue
             self._know(name, value, facts)
+            look.unread.discard(name)
             if small is not None:
                 look.smalls[name] = small
+
+    def _is_left_alone(self, name: str, look: Look) -> bool:
+        """Tell whether a large variable need not be read: a cell has surely left it as it was."""
+        known = self.facts.get(name)
+        return known is not None and known.size_bytes >= LARGE_BYTES and look.is_kept(name)
+
+    def held(self, look: Look) -> Held:
+        """Return what tells which contents of memory are known: what tables hold at this moment.
+
+        What was taken out of a table, or put together from several, shows the same memory until
+        one of them is written; so large tables need not be read to the end.
+        """
+
+        def known() -> dict[Span, Digest]:
+            found: dict[Span, Digest] = {}
+            for name in self.facts.keys() - look.unread:
+                places = dict(self.facts[name].places)
+                value = look.names.get(name)
+                if places and is_table(value) and self.tokens.get(name) == token_of(value):
+                    spans = places.keys() & set(memory_of(value))
+                    found |= {span: places[span] for span in spans}
+            return found
+
+        return known
 
     def _know(self, name: str, value: object, facts: Facts) -> None:
         # Where it lay before has to be forgotten while that is known.

@@ -88,16 +88,18 @@ class Teller:
     ) -> tuple[Facts, Small | None]:
         """Return the facts about variables that share something."""
         bad = next((each.why_not for each in singles if each.why_not), "")
+        parts = tuple(dict(part for each in singles for part in each.parts).items())
         size = sum(each.size_bytes for each in singles)
         if bad or not all(each.digest for each in singles):
-            return Facts(kind="", size_bytes=size, why_not=bad), None
+            return Facts(kind="", size_bytes=size, parts=parts, why_not=bad), None
         joined = joined_spans(each.print for each in singles)
         values = [look.names[name] for name in names]
         cost = sum(each.cost_s for each in singles)
         left = look.left()
         if cost > max(left, LITTLE_S):
-            return Facts(kind="", size_bytes=size), None
-        facts, small = self.known.reader.read_joint(values, joined, max(left, LITTLE_S))
+            return Facts(kind="", size_bytes=size, parts=parts), None
+        held = self.known.held(look)
+        facts, small = self.known.reader.read_joint(values, joined, max(left, LITTLE_S), held)
         if small is not None:
             small = replace(small, is_risky=any(each.is_risky for each in singles))
         return facts, small

@@ -20,9 +20,10 @@ from typing import Any
 
 from chexpoint.engine.variable_beyond import Beyond
 from chexpoint.engine.variable_contents import LoadedGroup, imported
-from chexpoint.engine.variable_facts import Facts, clock, quick_facts, safe_kind
+from chexpoint.engine.variable_digests import clock
+from chexpoint.engine.variable_facts import Facts, quick_facts, safe_kind
 from chexpoint.engine.variable_groups import Group
-from chexpoint.engine.variable_harmless import Harmless, is_plain_table
+from chexpoint.engine.variable_harmless import Harmless
 from chexpoint.engine.variable_hidden import BEYOND, hidden_call, set_in_library
 from chexpoint.engine.variable_known import Known, Look, Token, token_of
 from chexpoint.engine.variable_reads import CellUses, read_uses
@@ -34,6 +35,7 @@ from chexpoint.engine.variable_states import (
     random_now,
     seeded,
 )
+from chexpoint.engine.variable_tables import is_plain_table
 from chexpoint.engine.variable_telling import PART, Teller
 from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from chexpoint.engine import Chosen
 from chexpoint.errors import ChexError
 from chexpoint.graph import Deed, choose
 from chexpoint.lineage import Step
-from chexpoint.model import Artifact, ArtifactId, Bytes, ImageInfo, Seconds, StoredArtifact
+from chexpoint.model import Artifact, ArtifactId, Bytes, Digest, ImageInfo, Seconds, StoredArtifact
 from chexpoint.project.graph_settings import GraphSettings
 from chexpoint.project.project import Project
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 # So many times what writing takes must be saved: whether anybody will load it is not known.
 _PAYS = 2
-# Of an image that was written, at least this share must have been new to tell how long that takes.
+# Of what is thought to be new in an image, at least this share must have been written to tell how
+# long that takes.
 _NEW = 0.1
+# What is in the store already is only looked at.
+_KNOWN_BYTES_PER_S = 2e9
 # Another kernel may have stored something meanwhile.
 _REFRESH_S = 20.0
 # Dropped contents may take this part of the room for a while: to free them is some work.
@@ -88,9 +91,10 @@ class GraphKeeping:
         if deed.operation.doubt or not large:
             return Chosen(step, tuple(present.items()))
         graph = self._whole()
-        stored = {a.id for a in graph.artifacts.values() if a.stored is not None and a.stored.image}
+        stored = self._stored()
         mine = {artifact.id: group.names for artifact, group in large}
         rates = self._load_rates()
+        held = self._parts_of((stored | self._wishes.keys()) - mine.keys())
         choice = choose(
             graph,
             stored | mine.keys() | self._wishes.keys(),
@@ -98,7 +102,7 @@ class GraphKeeping:
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
             rates=rates,
-            write_s=self._write_s,
+            write_s=lambda artifact: self._write_s(artifact, held),
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)
@@ -107,16 +111,32 @@ class GraphKeeping:
         self._wishes |= groups
         return Chosen(step, tuple(groups.items()))
 
-    def _write_s(self, artifact: Artifact) -> Seconds:
-        """Return what writing an artifact must save: some times what it takes, as far as known."""
-        size = artifact.group.size_bytes
-        return _PAYS * self._load_rates().expect(self._writing(), "", size)
+    def _parts_of(self, ids: Collection[ArtifactId]) -> set[Digest]:
+        """Return the arrays in some artifacts."""
+        artifacts = self._whole().artifacts
+        found = (artifacts[each].group for each in ids if each in artifacts)
+        return {digest for group in found for digest, _ in group.parts}
 
-    def _note_write(self, info: ImageInfo) -> None:
+    def _stored(self) -> set[ArtifactId]:
+        """Return what is in the store, as far as is known here."""
+        every = self._whole().artifacts.values()
+        return {each.id for each in every if each.stored is not None and each.stored.image}
+
+    def _write_s(self, artifact: Artifact, held: Collection[Digest]) -> Seconds:
+        """Return what writing an artifact must save: some times what it takes, as far as known."""
+        new = _new_bytes(artifact, held)
+        known = artifact.group.size_bytes - new
+        seconds = self._load_rates().expect(self._writing(), "", new)
+        return _PAYS * (seconds + known / _KNOWN_BYTES_PER_S)
+
+    def _note_write(self, artifact: Artifact, info: ImageInfo) -> None:
         """Remember how long it took to write an image; what was there already says nothing."""
-        if info.seconds > 0 and info.stored_bytes > _NEW * info.state_bytes:
-            self._load_rates().note(self._writing(), "", info.state_bytes, info.seconds)
-            self._open().note_load(self._writing(), "", info.state_bytes, info.seconds)
+        new = min(
+            _new_bytes(artifact, self._parts_of(self._stored() - {artifact.id})), info.state_bytes
+        )
+        if info.seconds > 0 and info.stored_bytes > _NEW * new:
+            self._load_rates().note(self._writing(), "", new, info.seconds)
+            self._open().note_load(self._writing(), "", new, info.seconds)
 
     def _drop(self, ids: Iterable[ArtifactId]) -> None:
         """Take the contents of artifacts out of the store: rows first, so that nobody looks."""
@@ -160,9 +180,9 @@ class GraphKeeping:
             self._forget_images([info.name], info.stored_bytes)
             return
         self._useless.discard(artifact)
-        self._note_write(info)
         graph = self._whole()
         if artifact in graph.artifacts:
+            self._note_write(graph.artifacts[artifact], info)
             graph.artifacts[artifact] = replace(graph.artifacts[artifact], stored=stored)
 
     # ------------------------------------------------------------ the ledger
@@ -214,3 +234,10 @@ class GraphKeeping:
             self._sweep()
         if self._ledger is not None:
             self._ledger.close()
+
+
+def _new_bytes(artifact: Artifact, held: Collection[Digest]) -> Bytes:
+    """Return how much of an artifact is not among the arrays that are in the store."""
+    parts = dict(artifact.group.parts)
+    known = sum(size for digest, size in parts.items() if digest in held)
+    return max(0, artifact.group.size_bytes - known)

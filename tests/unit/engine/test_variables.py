@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chexpoint.engine import variable_facts, variable_known, variables
+from chexpoint.engine import variable_digests, variable_known, variables
 from chexpoint.engine.variable_contents import LoadedGroup, load_contents
 from chexpoint.engine.variable_text import nodes_of
 from tests.support.watched import Watched, written
@@ -162,7 +162,7 @@ def test_a_frame_that_is_too_large_for_the_time_is_kept_if_its_use_is_harmless(
     # Threads that other tests of this process have left might change it.
     monkeypatch.setattr(variables, "_has_threads", lambda _: False)
     monkeypatch.setattr(variables, "LEAST_BUDGET_S", 1.0)
-    monkeypatch.setattr(variable_facts, "HASH_RATE", 1e6)
+    monkeypatch.setattr(variable_digests, "HASH_RATE", 1e6)
     notebook = Watched()
     notebook.run("import numpy as np, pandas as pd")
     notebook.run("df = pd.DataFrame({c: np.ones(500_000) for c in 'abcd'})", seconds=0)

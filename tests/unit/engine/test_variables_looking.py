@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from chexpoint.engine.variable_facts import Reader, TooMuch
+from chexpoint.engine.variable_digests import TooMuch
+from chexpoint.engine.variable_facts import Reader
 from chexpoint.engine.variable_looking import LOOK_LIMIT, holds_objects
 from chexpoint.engine.variable_reads import read_uses
 from chexpoint.project.graph_uses import uses_of
