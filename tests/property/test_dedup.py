@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chexpoint.store.dedup import BLOCK_BYTES, Series, content_root, decode, read_info
+from chexpoint.store.dedup.chunks import Gathered, gather
 from chexpoint.store.dedup.differ import HostDiffer, make_differ
 from chexpoint.store.dedup.digests import digests_of
 from chexpoint.store.dedup.engines import hash_rows
@@ -312,3 +313,24 @@ def test_dirty_ranges_find_what_a_whole_look_finds(
         assert found.moved.tolist() == expected.moved.tolist()
         assert found.root == expected.root
         before = state
+
+
+@given(
+    nbytes=st.integers(0, 700),
+    picks=st.sets(st.integers(0, 21)),
+    cuts=st.tuples(st.integers(0, 800), st.integers(0, 800)),
+)
+def test_chunks_that_are_gathered_late_are_those_gathered_at_once(
+    nbytes: int, picks: set[int], cuts: tuple[int, int]
+) -> None:
+    contents = np.random.default_rng(nbytes).integers(0, 256, nbytes).astype(np.uint8)
+    count = -(-nbytes // CHUNK)
+    positions = np.array(sorted(each for each in picks if each < count), np.uint32)
+    whole = gather(contents, positions, CHUNK).tobytes()
+    late = Gathered(contents, positions, CHUNK)
+    assert len(late) == late.nbytes == len(whole)
+    assert late.tobytes() == whole
+    assert np.asarray(late).tobytes() == whole
+    assert b"".join(late.buffers()) == whole
+    start, stop = sorted(cuts)
+    assert late[start:stop].tobytes() == whole[start:stop]

@@ -1,8 +1,9 @@
 """Uses of a table that cannot change it, told from the text of a cell.
 
-Only asked where a table is too large to be read again in time.  Pandas copies memory before it is
-written to if another object shows it, so what is taken out of a table is not a way into it; cells
-that hold Python objects are one, and tables with such columns are never told harmless.
+Only asked about large tables, which take long to be read again.  Pandas copies memory before it is
+written to if another object shows it, so what is taken out of a table is not a way into it, unless
+somebody goes around that; columns that hold Python objects are one, and tables with such columns
+are never told harmless.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from chexpoint.engine.variable_known import Token, token_of
-from chexpoint.engine.variable_tables import is_table
-from chexpoint.engine.variable_text import children_of, nodes_of
+from chexpoint.engine.variable_facts import SOME_FUNCTION
+from chexpoint.engine.variable_known import Known, Token, token_of
+from chexpoint.engine.variable_reads import CellUses
+from chexpoint.engine.variable_tables import is_plain_table, is_table
+from chexpoint.engine.variable_text import MEMORY, children_of, nodes_of, writes_around
+from chexpoint.image import is_own
 
 # Methods that return something new, unless they are told to work in place.
 _METHOD_NAMES = """
@@ -50,24 +54,69 @@ class Harmless:
 
     Parameters
     ----------
-    tree
+    uses
         The cell.
     names
         The variables after it.
     before
         What told them apart before it, by `token_of`.
+    touched
+        Those that it may have changed.
+    direct
+        Names that only its own text uses, no function that it can reach.
     """
 
     def __init__(
-        self, tree: ast.Module, names: Mapping[str, object], before: Mapping[str, Token]
+        self,
+        uses: CellUses,
+        names: Mapping[str, object],
+        before: Mapping[str, Token],
+        *,
+        touched: set[str],
+        direct: set[str],
+        known: Known,
     ) -> None:
+        self._uses = uses
         self._names = names
         self._before = before
+        self._touched = touched
+        self._direct = direct
+        self._known = known
         self._bound: set[str] = set()
         self._parents: dict[ast.AST, ast.AST] = {}
         self._mentions: dict[str, list[ast.Name]] = {}
+        self._may_change: bool | None = None
+
+    def is_kept(self, name: str) -> bool:
+        """Tell whether a variable is a table that the cell has surely left as it was."""
+        if not self._is_same(name) or not is_plain_table(self._names[name]):
+            return False
+        # It can only be changed by way of one of those it shares something with.
+        group = self._known.sharing.groups.get(name)
+        used = group & self._touched if group is not None else set()
+        if not used or not used <= self._direct or not all(map(self._is_same, used)):
+            return False
+        if not all(is_plain_table(self._names[each]) for each in used):
+            return False
+        if self._may_change is None:
+            self._may_change = self._look()
+        return not self._may_change and all(
+            self._is_harmless(node, self._names[each])
+            for each in used
+            for node in self._mentions.get(each, ())
+        )
+
+    def _is_same(self, name: str) -> bool:
+        return name in self._names and self._before.get(name) == token_of(self._names[name])
+
+    def _look(self) -> bool:
+        """Look at the text; return whether anything in it may change any table."""
+        tree = self._uses.tree
+        if self._uses.is_opaque or tree is None:
+            return True
+        nodes = nodes_of(tree)
         imported: list[str] = []
-        for node in nodes_of(tree):
+        for node in nodes:
             for child in children_of(node):
                 self._parents[child] = node
             match node:
@@ -83,11 +132,21 @@ class Harmless:
                     imported.append(other or name.partition(".")[0])
         # Two of one name may be two functions.
         self._bound |= {name for name in imported if imported.count(name) > 1}
+        return writes_around(nodes) or self._calls_what_writes_around()
 
-    def is_kept(self, name: str) -> bool:
-        """Tell whether all is harmless that the cell does with a variable, which is a table."""
-        value = self._names.get(name)
-        return all(self._is_harmless(node, value) for node in self._mentions.get(name, ()))
+    def _calls_what_writes_around(self) -> bool:
+        """Tell whether functions that a cell can reach may write memory behind a table's back.
+
+        Those in files of the user's own are not looked into.
+        """
+        facts = self._known.facts
+        used = [facts[name] for name in self._touched if name in facts]
+        if any(SOME_FUNCTION in each.reaches for each in used):
+            used = list(facts.values())
+        homes = set(self._uses.imports).union(*(each.modules for each in used))
+        return any(MEMORY in each.reaches for each in used) or any(
+            is_own(sys.modules.get(home)) for home in homes
+        )
 
     def _is_harmless(self, node: ast.Name, value: Any) -> bool:
         if not isinstance(node.ctx, ast.Load):
@@ -135,7 +194,7 @@ class Harmless:
             case ast.Call(func=ast.Name(id=name)) if parent.func is not node:
                 return self._only_looks(name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)):
-                module = self._names.get(owner)
+                module = self._names.get(owner) if owner not in self._bound else None
                 if module is sys.modules.get("pandas"):
                     return name in _FUNCTIONS
                 return name in {"merge", "join"} and is_table(module)

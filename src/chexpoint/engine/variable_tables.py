@@ -32,7 +32,11 @@ def is_plain_table(value: Any) -> bool:
 
 def _is_text(kind: Any) -> bool:
     """Tell whether a column holds strings, not objects of any kind."""
-    return type(kind).__name__ in {"StringDtype", "ArrowDtype", "CategoricalDtype"}
+    if type(kind).__name__ == "CategoricalDtype":
+        return kind.categories is not None and (
+            kind.categories.dtype.kind != "O" or _is_text(kind.categories.dtype)
+        )
+    return type(kind).__name__ in {"StringDtype", "ArrowDtype"}
 
 
 def memory_of(table: Any) -> Iterator[Span]:

@@ -18,7 +18,7 @@ from chexpoint.engine.variable_facts import (
 from chexpoint.engine.variable_groups import Group, joined_spans
 from chexpoint.engine.variable_known import Known, Look
 from chexpoint.engine.variable_meta import meta_of
-from chexpoint.engine.variable_text import ANY
+from chexpoint.engine.variable_text import ANY, MEMORY
 from chexpoint.image import trouble_of
 from chexpoint.model import Digest, VariableGroup
 
@@ -127,7 +127,7 @@ class Teller:
             return {*names, ANY}  # those that are still to come as well
         more = self.known.more_names(frozenset(reaches))
         # Built-in names as well: a later cell may bind one of them.
-        return (reaches | more) - {SOME_FUNCTION, ANY}
+        return (reaches | more) - {SOME_FUNCTION, ANY, MEMORY}
 
 
 def safe_module(value: object) -> str:

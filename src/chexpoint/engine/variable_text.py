@@ -7,6 +7,7 @@ import dis
 import functools
 import itertools
 import re
+import sys
 import types
 from collections.abc import Iterable, Iterator
 
@@ -15,6 +16,9 @@ ANY = "*"
 
 FILES = ":files"
 """Stands, among the names that a cell reads, for all files that cells have written."""
+
+MEMORY = ":memory"
+"""Stands, among the names that a function uses, for tables that it may write without pandas."""
 
 # Questions about files that no input shows.
 ASKING = frozenset(
@@ -71,6 +75,18 @@ TEXT_CALLS = frozenset(
 # Among them those that are often given a text that was made elsewhere.
 ANY_TEXT_CALLS = frozenset({"eval", "evaluate", "query", "sql"})
 WORD = re.compile(r"[^\W\d]\w*")
+
+
+# Pandas copies memory before it is written to if somebody else shows it, and gives it away as what
+# must not be written.  These are ways around that; those of `_OPEN_VALUES` only if they are not
+# called, as ``values`` of a dictionary or ``array`` of NumPy.
+_OPEN_VALUES = frozenset({"array", "values"})
+_WAYS_IN = frozenset(
+    {"_codes", "_data", "_mask", "_mgr", "_ndarray", "_pa_array", "_values"}
+    | {"__array_interface__", "__array_struct__", "__dlpack__", "as_strided", "as_tensor"}
+    | {"attrgetter", "ctypes", "flags", "from_buffer", "from_dlpack", "from_numpy", "frombuffer"}
+    | {"getattr", "memoryview", "setflags", "writeable"}
+)
 
 
 # ---------------------------------------------------------------- trees
@@ -254,6 +270,8 @@ def global_names(code: types.CodeType) -> frozenset[str]:
             found.add(FILES)
         if not TEXT_CALLS.isdisjoint(each.co_names):
             found |= _names_in_texts(each)
+        if not _WAYS_IN.isdisjoint(each.co_names) or _opens_values(each):
+            found.add(MEMORY)
         waiting += [const for const in each.co_consts if isinstance(const, types.CodeType)]
     if not _OPAQUE_IN_FUNCTIONS.isdisjoint(found):
         found.add(ANY)
@@ -274,6 +292,30 @@ def _names_in_texts(code: types.CodeType) -> set[str]:
         if not isinstance(text, str) or text.endswith("@"):
             found.add(ANY)
     return found
+
+
+def _opens_values(code: types.CodeType) -> bool:
+    if _OPEN_VALUES.isdisjoint(code.co_names):
+        return False
+    return any(
+        step.argval in _OPEN_VALUES and step.opname == "LOAD_ATTR" and not _is_method(step)
+        for step in dis.get_instructions(code)
+    )
+
+
+def _is_method(step: dis.Instruction) -> bool:
+    """Tell whether an attribute is called at once; before 3.12 that is another instruction."""
+    return sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)
+
+
+def writes_around(nodes: Iterable[ast.AST]) -> bool:
+    """Tell whether a cell may write memory of a table behind its back."""
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return any(
+        word in _WAYS_IN or (word in _OPEN_VALUES and id(node) not in called)
+        for node in nodes
+        for word in words_in([node])
+    )
 
 
 def globals_of(code: types.CodeType) -> set[str]:

@@ -35,7 +35,6 @@ from chexpoint.engine.variable_states import (
     random_now,
     seeded,
 )
-from chexpoint.engine.variable_tables import is_plain_table
 from chexpoint.engine.variable_telling import PART, Teller
 from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (
@@ -271,7 +270,9 @@ class VariableWatch:
         names = self._names()
         scores = self._scores.finish(uses.tree, names)
         sticky = self._beyond.changed(uses, names)
-        look = Look(names, end, self._kept(cell, names))
+        known, touched, direct = self._known, cell.touched, cell.direct
+        harmless = Harmless(uses, names, cell.before, touched=touched, direct=direct, known=known)
+        look = Look(names, end, harmless.is_kept)
         self._known.imports |= dict.fromkeys(each for each in uses.imports if each in sys.modules)
         self._known.function_names |= uses.deferred
         deleted = sorted(cell.before.keys() - names.keys())
@@ -395,31 +396,6 @@ class VariableWatch:
         modules = {k: v for k, v in names.items() if type(v) is types.ModuleType}
         found |= {k for k, v in modules.items() if v.__name__.partition(".")[0] in roots}
         return self._known.sharing.of(found) & names.keys()
-
-    def _kept(self, cell: _Cell, names: Mapping[str, Any]) -> Callable[[str], bool]:
-        """Return what tells whether a cell has surely left a variable as it was."""
-        tree = cell.uses.tree
-        if cell.uses.is_opaque or tree is None:
-            return lambda _: False
-        harmless: list[Harmless] = []
-
-        def is_same(name: str) -> bool:
-            return name in names and cell.before.get(name) == token_of(names[name])
-
-        def is_kept(name: str) -> bool:
-            if not is_same(name) or not is_plain_table(names[name]):
-                return False
-            # It can only be changed by way of one of those it shares something with.
-            group = self._known.sharing.groups.get(name)
-            used = group & cell.touched if group is not None else set()
-            if not used or not used <= cell.direct or not all(map(is_same, used)):
-                return False
-            if not all(is_plain_table(names[each]) for each in used):
-                return False
-            harmless[:] = harmless or [Harmless(tree, names, cell.before)]
-            return all(map(harmless[0].is_kept, used))
-
-        return is_kept
 
     def _written(
         self, changed: set[str], looked_at: set[str], old: Mapping[str, Group]

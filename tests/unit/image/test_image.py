@@ -304,6 +304,59 @@ def test_text_columns_of_one_chunk_are_written_without_a_copy_and_parts_of_one_w
         assert new[name].dtype == book[name].dtype
 
 
+LARGE = (
+    "import numpy as np, pandas as pd\na = pd.DataFrame({c: np.arange(200_000.0) for c in 'nm'})\n"
+)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "b = a[['n']]",
+        "b = a[['n']]; del a",
+        "b = a['n']; c = a['n']",
+        "b = [a['n'], a['n'], a]",
+        "b = [a, a.iloc[:, :1]]",
+        "b = [a.head(150_000), a.tail(150_000)]",
+        "v = a.to_numpy(); b = a.copy()",
+        "b = a.set_index('n'); c = b.index",
+        "b = a.T; c = a.astype('float32')",
+    ],
+)
+def test_tables_that_show_the_same_memory_are_changed_after_loading_as_before(more: str) -> None:
+    names = {"a", "b", "c", "v"}
+    image = Notebook().run(LARGE + more).image()
+    for name in sorted(load(image).names.keys() & names - {"v"}):
+        change = (
+            f"table = {name}[0] if isinstance({name}, list) else {name}\n"
+            "if not isinstance(table, pd.Index): table.iloc[0] = -1.0\n"
+        )
+        new, plain = load(image).run(change), Notebook().run(LARGE + more).run(change)
+        assert {each: repr(new[each]) for each in new.names.keys() & names} == {
+            each: repr(plain[each]) for each in plain.names.keys() & names
+        }
+
+
+def test_memory_that_nothing_else_in_an_image_shares_is_not_copied_when_it_is_loaded() -> None:
+    from chexpoint.image import Surroundings, dump
+    from chexpoint.image.memory import lone_arrays
+
+    book = Notebook().run(LARGE + "b = a[['n']]; c = a['m'].head(1000); d = [a['n'], a['n']]")
+    world = Surroundings(mains=(book.names,))
+
+    def alone(*names: str) -> int:
+        return len(lone_arrays([dump([book[name]], world).memory for name in names]))
+
+    assert alone("a") > 0
+    assert alone("b") > 0
+    assert alone("c") == 0, "to copy it costs nothing"
+    assert alone("d") == 0
+    assert alone("a", "b") < alone("a"), "both show the same memory"
+    del book.names["b"], book.names["c"], book.names["d"]
+    new = load(book.image())
+    assert new["a"].equals(book["a"])
+
+
 def test_loaded_arrays_are_made_with_small_pages_and_the_users_are_not() -> None:
     from chexpoint.image import small_pages
 

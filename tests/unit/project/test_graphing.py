@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,18 @@ import pytest
 from chexpoint.engine import Chosen, Pass
 from chexpoint.lineage import Step
 from chexpoint.model import (
+    Artifact,
     ArtifactId,
     CellAudit,
     CellLineage,
     CellRecord,
     CellVariables,
+    Digest,
     ImageInfo,
     ImageName,
     KeepStrategy,
     NodeId,
+    OperationId,
     VariableGroup,
 )
 from chexpoint.project import Project
@@ -120,6 +124,33 @@ def test_what_is_not_stored_yet_is_wanted_as_long_as_it_is_there(kernel: Kernel)
     assert now["table"] == first["table"]
     assert "found" not in now, "it was tried"
     assert names(kernel.cell("table", reads="table"))["table"] != first["table"]
+
+
+def test_writing_costs_what_is_new_and_as_long_as_was_measured(kernel: Kernel) -> None:
+    graphing = kernel.graphing
+
+    def price(*parts: tuple[str, int]) -> float:
+        group = VariableGroup(
+            names=("x",), kinds=("array",), size_bytes=sum(size for _, size in parts), parts=parts
+        )
+        found = Artifact(id=ArtifactId("x"), operation=OperationId("o"), group=group)
+        return graphing._write_s(found, {Digest("known")})
+
+    large = 500_000_000
+    guess = price(("new", large))
+    assert price(("known", large)) < guess / 4, "what is there is only looked at"
+    assert price(("known", large), ("new", large)) > guess
+    first = names(kernel.cell("found"))["found"]
+    info = ImageInfo(
+        name=ImageName("i"), time=0.0, seconds=60.0, state_bytes=10**6, stored_bytes=10**6
+    )
+    graphing.kept(first, info, "")
+    slower = price(("new", large))
+    assert slower > 2 * guess
+    # What was there already says nothing about writing.
+    second = names(kernel.cell("table", seconds=10_000.0))["table"]
+    graphing.kept(second, replace(info, name=ImageName("j"), seconds=600.0, stored_bytes=10), "")
+    assert price(("new", large)) == slower
 
 
 @pytest.mark.parametrize(
