@@ -101,10 +101,15 @@ class Beyond:
         """Read what the user's own modules hold that are new."""
         if len(sys.modules) == len(self._seen):
             return
-        new = [name for name in list(sys.modules) if name not in self._seen]
-        self._seen = set(sys.modules)
+        loaded = sys.modules.copy()
+        new = [name for name in loaded if name not in self._seen]
+        self._seen = set(loaded)
         for name in new:
-            module = sys.modules.get(name)
+            module = loaded[name]
+            path = getattr(module, "__file__", None)
+            # Most are, and there are thousands.
+            if type(path) is str and "site-packages" in path:
+                continue
             if is_own(module) and getattr(module, "__name__", "") == name:
                 self._own[name] = self._digest(name)
 

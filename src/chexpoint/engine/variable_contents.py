@@ -36,6 +36,8 @@ imported: set[str] = set()
 """Modules that were imported because contents came with them."""
 
 _FORMAT = 1
+_LITTLE_BYTES = 4096
+_WORTH = 0.8
 _DAMAGED = "the contents of a variable are damaged. Run its cells again."
 
 
@@ -59,7 +61,7 @@ def contents_text(names: Iterable[str], small: Small, imports: Iterable[str] = (
     header = {
         "format": _FORMAT,
         "python": python_version(),
-        "libraries": _versions(frozenset(each.partition(".")[0] for each in small.modules)),
+        "libraries": _versions(small.modules),
         "own": own_digests(small.modules) if small.modules else {},
         "names": list(names),
         "imports": sorted(imports),
@@ -69,7 +71,22 @@ def contents_text(names: Iterable[str], small: Small, imports: Iterable[str] = (
     }
     text = json.dumps(header).encode()
     block = b"".join([len(text).to_bytes(4, "big"), text, small.data, *small.parts])
-    return base64.b64encode(zlib.compress(block, 1)).decode()
+    return base64.b64encode(_squeezed(block)).decode()
+
+
+def _squeezed(block: bytes) -> bytes:
+    """Compress a block, unless it hardly shrinks, as most numbers: a cell waits for it."""
+    is_little = len(block) <= _LITTLE_BYTES
+    middle = block[len(block) // 2 :][:_LITTLE_BYTES]
+    is_worth = is_little or len(_compressed(middle, 1, is_little=True)) < _WORTH * len(middle)
+    return _compressed(block, 1 if is_worth else 0, is_little=is_little)
+
+
+def _compressed(block: bytes, level: int, *, is_little: bool) -> bytes:
+    # To prepare a large window takes longer than to compress a little.
+    bits, memory = (12, 5) if is_little else (15, 8)
+    squeezer = zlib.compressobj(level, zlib.DEFLATED, bits, memory)
+    return squeezer.compress(block) + squeezer.flush()
 
 
 def load_contents(text: str, main: dict[str, object]) -> dict[str, object]:
@@ -152,10 +169,16 @@ def _import(names: Iterable[str]) -> None:
         imported.add(name)
 
 
-@functools.lru_cache(maxsize=256)
-def _versions(roots: frozenset[str]) -> dict[str, str]:
-    """Return the versions of libraries, which do not change while a process runs."""
-    return library_versions(roots)
+def _versions(modules: Iterable[str]) -> dict[str, str]:
+    """Return the versions of the libraries that modules belong to, by top-level module."""
+    roots = sorted({name.partition(".")[0] for name in modules})
+    return {root: version for root in roots for version in _version(root).values()}
+
+
+@functools.lru_cache(maxsize=1024)
+def _version(root: str) -> dict[str, str]:
+    """Return the version of a library, which does not change while a process runs."""
+    return library_versions([root])
 
 
 def _sources(filenames: Collection[str]) -> dict[str, Any]:

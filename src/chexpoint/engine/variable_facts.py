@@ -267,7 +267,15 @@ def _one_of_each(objects: list[object]) -> list[object]:
 _SURE = frozenset(
     {list, dict, set, frozenset, tuple, bytearray, types.BuiltinFunctionType, *SCALARS}
 )
-_SURE_NAMES = {"numpy.ndarray", "numpy.dtype", "numpy.generic", "chexpoint.image.memory.Block"}
+_SURE_NAMES = {
+    "chexpoint.image.memory.Block",
+    "numpy.dtype",
+    "numpy.generic",
+    "numpy.ndarray",
+    "numpy.random._generator.Generator",
+    "numpy.random._pcg64.PCG64",
+    "numpy.random.bit_generator.SeedSequence",
+}
 
 
 def _is_sure(obj: object) -> bool:
@@ -275,7 +283,7 @@ def _is_sure(obj: object) -> bool:
     kind = type(obj)
     if kind in _SURE:
         return True
-    if issubclass(kind, NAMED):
+    if issubclass(kind, NAMED) or kind.__name__ == "cython_function_or_method":
         return is_importable(obj)
     homes = (base for base in kind.__mro__ if base.__module__.startswith(("numpy", "chexpoint")))
     is_users_own = kind.__module__ == "__main__" or is_users(kind.__module__)
@@ -315,6 +323,15 @@ def is_users(module: object) -> bool:
     if not isinstance(module, str) or module == "__main__":
         return True
     return is_own(sys.modules.get(module))
+
+
+def small_scalar(value: object) -> Small | None:
+    """Return the contents of a value that is no more than a number or a text; else None."""
+    # A stream tells which floats are the same not-a-number.
+    if type(value) not in SCALARS or value != value:  # noqa: PLR0124
+        return None
+    data = pickle.dumps(value, 5)
+    return Small(data, [], 0, frozenset(), frozenset(), is_sure=True)
 
 
 def safe_kind(value: object) -> str:

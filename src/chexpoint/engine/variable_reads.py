@@ -20,6 +20,7 @@ from chexpoint.engine.variable_text import (
     TEXT_CALLS,
     WORD,
     annotations_of,
+    by_kind,
     children_of,
     compiled,
     global_names,
@@ -81,10 +82,13 @@ def read_uses(source: str) -> CellUses:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return CellUses(is_opaque=True)
     uses = walk.uses
-    uses.is_opaque = uses.is_opaque or is_opaque(nodes)
-    uses.imports, uses.targets = tuple(imports_in(nodes)), tuple(targets_in(nodes))
-    uses.words = frozenset(words_in(nodes))
-    uses.only_imports = bool(uses.imports) and not any(type(node) is ast.Call for node in nodes)
+    kinds = by_kind(nodes)
+    calls, attributes = kinds[ast.Call], kinds[ast.Attribute]
+    uses.imports = tuple(imports_in([*kinds[ast.Import], *kinds[ast.ImportFrom]]))
+    uses.targets = tuple(targets_in([*attributes, *calls]))
+    uses.words = frozenset(words_in([*kinds[ast.Name], *attributes, *kinds[ast.alias]]))
+    uses.is_opaque = uses.is_opaque or is_opaque(nodes, uses.words.union(uses.imports))
+    uses.only_imports = bool(uses.imports) and not calls
     uses.magics = tuple(name for name in magics if name not in MEASURING)
     uses.seeds = frozenset(seeds_in(tree.body))
     uses.touched |= uses.reads | uses.bound | uses.deferred

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 from chexpoint.engine.variable_meta import is_estimator
+from chexpoint.engine.variable_reads import CellUses
 from chexpoint.model import ModelScore
 
 _BETTER_HIGH = frozenset(
@@ -56,6 +57,8 @@ _BETTER_LOW = frozenset(
         "zero_one_loss",
     }
 )
+_METRICS = _BETTER_HIGH | _BETTER_LOW
+_SCORING = _METRICS | {"score"}
 _PREDICTIONS = ("predict", "decision_function")
 
 
@@ -75,7 +78,7 @@ class Scores:
         """Take a score."""
         self._told.append((id(model), value))
 
-    def finish(self, tree: ast.Module | None, names: Mapping[str, object]) -> list[ModelScore]:
+    def finish(self, uses: CellUses, names: Mapping[str, object]) -> list[ModelScore]:
         """Return the scores of models that are variables after the cell."""
         global _listening  # noqa: PLW0603
         _listening = None
@@ -87,7 +90,8 @@ class Scores:
             if id(value) in told
         ]
         with contextlib.suppress(Exception):
-            found += recognised(tree, names) if tree is not None else []
+            if uses.tree is not None and not _SCORING.isdisjoint(uses.words):
+                found += recognised(uses.tree, names)
         return found
 
 
@@ -166,7 +170,7 @@ def _scored(value: ast.expr, predicted: Mapping[str, str]) -> tuple[str, str, in
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="score")):
             return name, ".score", 1
         case ast.Call(func=ast.Name(id=metric) | ast.Attribute(attr=metric)):
-            if metric not in _BETTER_HIGH | _BETTER_LOW:
+            if metric not in _METRICS:
                 return "", "", 1
         case _:
             return "", "", 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import decimal
+import functools
 import logging
 import pickle
 import random
@@ -63,8 +64,12 @@ class States:
     _library_filters: set[str] = field(default_factory=set)
     _library_levels: dict[str, int] = field(default_factory=dict)
     _own_filters: set[str] = field(default_factory=set)
+    _filters: list[Any] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
     _own_levels: dict[str, int] = field(default_factory=dict)
     _first: dict[str, Digest] = field(default_factory=dict)
+    _random: dict[str, Any] = field(default_factory=dict)
+    """Of the generators, as the last cell has left them."""
     _settled: set[str] = field(default_factory=set)
     """Random states that a cell has written: before, they are different each time."""
 
@@ -134,11 +139,21 @@ class States:
             return bool(is_drawn) or not {"seed", "set_state"}.isdisjoint(words)
         return not self.is_default(name)
 
+    def random_back(self) -> None:
+        """Let the generators be as the last cell has left them, after our own work."""
+        for name, value in self._random.items():
+            if name == ":random":
+                random.setstate(value)
+            elif name == ":numpy:random":
+                sys.modules["numpy.random"].set_state(value)
+            else:
+                sys.modules["torch"].set_rng_state(value)
+
     def is_default(self, name: str) -> bool:
         """Tell whether a setting is what it was before any cell."""
         now = self.digests.get(name)
         if name in _DEFAULTS:
-            return now is None or now == _digest(_DEFAULTS[name])
+            return now is None or now == _default(name)
         if name == ":torch":
             return now is None or now == _torch_default()
         return now is None or now == self._first.get(name)
@@ -177,10 +192,17 @@ class States:
         Not those that were the user's before.
         """
         if _WORDS[":warnings"].isdisjoint(words):
-            self._library_filters.update({*map(repr, warnings.filters)} - self._own_filters)
+            texts = self._texts_of(list(warnings.filters))
+            self._library_filters.update(set(texts) - self._own_filters)
         if _WORDS[":logging"].isdisjoint(words):
             levels = _levels().items()
             self._library_levels |= {k: v for k, v in levels if self._own_levels.get(k) != v}
+
+    def _texts_of(self, filters: list[Any]) -> list[str]:
+        """Return filters as texts: mostly they are those of the cell before."""
+        if self._filters != filters:
+            self._filters, self._texts = filters, list(map(repr, filters))
+        return self._texts
 
     def _now(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -189,10 +211,11 @@ class States:
                 found[":torch:random"] = value["seed"]
                 found[":torch"] = {"dtype": value["dtype"], "grad": value["grad"]}
             elif key == "filters":
-                own = [each for each in value if repr(each) not in self._library_filters]
-                self._own_filters = set(map(repr, own))
-                if own:
-                    found[":warnings"] = own
+                texts = self._texts_of(value)
+                self._own_filters = set(texts) - self._library_filters
+                if self._own_filters:
+                    pairs = zip(value, texts, strict=True)
+                    found[":warnings"] = [each for each, text in pairs if text in self._own_filters]
             elif key == "levels":
                 known = self._library_levels
                 levels = {name: level for name, level in value.items() if known.get(name) != level}
@@ -201,6 +224,7 @@ class States:
                     found[":logging"] = levels
             else:
                 found[_NAMES.get(key, f":{key}")] = value
+        self._random = {name: found[name] for name in RANDOM & found.keys()}
         return found
 
 
@@ -214,6 +238,12 @@ def _digest(value: Any) -> Digest:
     return xxhash.xxh3_128_hexdigest(repr(value).encode())
 
 
+@functools.cache
+def _default(name: str) -> Digest:
+    return _digest(_DEFAULTS[name])
+
+
+@functools.cache
 def _torch_default() -> Digest:
     torch: Any = sys.modules["torch"]
     return _digest({"dtype": torch.float32, "grad": True})
@@ -270,24 +300,3 @@ def seeded(uses: CellUses, names: Mapping[str, object]) -> set[str]:
         elif home == "__main__" or path[-1:] == ["seed_everything"]:
             found |= RANDOM
     return found
-
-
-def random_now() -> tuple[object, ...]:
-    """Return the states of random numbers, to be put back after our own work."""
-    numpy: Any = sys.modules.get("numpy.random")
-    torch: Any = sys.modules.get("torch")
-    return (
-        random.getstate(),
-        None if numpy is None else numpy.get_state(legacy=False),
-        None if torch is None else torch.get_rng_state(),
-    )
-
-
-def random_back(states: tuple[Any, ...]) -> None:
-    """Put the states of random numbers back."""
-    plain, numpy, torch = states
-    random.setstate(plain)
-    if numpy is not None:
-        sys.modules["numpy.random"].set_state(numpy)
-    if torch is not None:
-        sys.modules["torch"].set_rng_state(torch)

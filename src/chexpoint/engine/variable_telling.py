@@ -14,6 +14,7 @@ from chexpoint.engine.variable_facts import (
     Facts,
     Small,
     quick_facts,
+    small_scalar,
 )
 from chexpoint.engine.variable_groups import Group, joined_spans
 from chexpoint.engine.variable_known import Known, Look
@@ -46,6 +47,8 @@ class Teller:
         if len(names) == 1 and not singles[0].overlaps:
             facts, small = singles[0], look.smalls.get(names[0])
             is_quick = quick_facts(look.names[names[0]], ()) is not None
+            if small is None and 0 < facts.size_bytes <= SMALL_BYTES:
+                small = small_scalar(look.names[names[0]]) if is_quick else None
             if small is None and 0 < facts.size_bytes <= SMALL_BYTES:
                 _, small = self.known.reader.read(look.names[names[0]], LITTLE_S)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dis
 import functools
 import itertools
@@ -10,6 +11,7 @@ import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 ANY = "*"
 """Stands for every variable among the names that a function uses."""
@@ -140,6 +142,14 @@ def nodes_of(tree: ast.AST) -> list[ast.AST]:
     return found
 
 
+def by_kind(nodes: Iterable[ast.AST]) -> dict[type, list[Any]]:
+    """Return nodes by their types; a type that there is none of has an empty list."""
+    found: dict[type, list[Any]] = collections.defaultdict(list)
+    for node in nodes:
+        found[type(node)].append(node)
+    return found
+
+
 # ---------------------------------------------------------------- magics
 
 MEASURING = frozenset({"time", "timeit", "capture"})
@@ -215,8 +225,21 @@ _TELLING = frozenset(
 )
 
 
-def is_opaque(nodes: list[ast.AST]) -> bool:
-    """Tell whether a cell may reach variables that it does not name."""
+# What a cell has in it, as a name or as a text, that may reach everything.
+_SUSPICIOUS = _OPAQUE_NAMES | _OPAQUE_ATTRIBUTES | {"*", "dir", "modules"}
+
+
+def is_opaque(nodes: list[ast.AST], words: frozenset[str]) -> bool:
+    """Tell whether a cell may reach variables that it does not name.
+
+    Parameters
+    ----------
+    words
+        All names and attributes in it, and the modules that it imports.
+    """
+    texts = {n.value for n in nodes if type(n) is ast.Constant and type(n.value) is str}
+    if _SUSPICIOUS.isdisjoint(words) and _SUSPICIOUS.isdisjoint(texts):
+        return False
     compared = {
         id(side)
         for node in nodes

@@ -28,13 +28,7 @@ from chexpoint.engine.variable_hidden import BEYOND, hidden_call, set_in_library
 from chexpoint.engine.variable_known import Known, Look, Token, token_of
 from chexpoint.engine.variable_reads import CellUses, read_uses
 from chexpoint.engine.variable_scores import Scores
-from chexpoint.engine.variable_states import (
-    RANDOM,
-    States,
-    random_back,
-    random_now,
-    seeded,
-)
+from chexpoint.engine.variable_states import RANDOM, States, seeded
 from chexpoint.engine.variable_telling import PART, Teller
 from chexpoint.engine.variable_text import ASKING, FILES
 from chexpoint.image import (
@@ -191,7 +185,7 @@ class VariableWatch:
 
     def _lost_track(self, why: str = "") -> CellVariables:
         """Return that a cell may have done anything."""
-        self._scores.finish(None, {})
+        self._scores.finish(CellUses(), {})
         names = sorted(self._names())
         self.forget()
         kinds = tuple(safe_kind(self._names().get(name)) for name in names)
@@ -268,7 +262,7 @@ class VariableWatch:
         settings = self._states.settings()
         states = self._states.changed(uses.words, only_imports=uses.only_imports)
         names = self._names()
-        scores = self._scores.finish(uses.tree, names)
+        scores = self._scores.finish(uses, names)
         sticky = self._beyond.changed(uses, names)
         known, touched, direct = self._known, cell.touched, cell.direct
         harmless = Harmless(uses, names, cell.before, touched=touched, direct=direct, known=known)
@@ -276,7 +270,6 @@ class VariableWatch:
         self._known.imports |= dict.fromkeys(each for each in uses.imports if each in sys.modules)
         self._known.function_names |= uses.deferred
         deleted = sorted(cell.before.keys() - names.keys())
-        kept_random = random_now()
         with without_warnings():
             old = dict(self._known.sharing.groups)
             candidates = self._candidates(cell, names)
@@ -295,7 +288,7 @@ class VariableWatch:
                 self._teller.state(name, value, self._states.digests.get(name, "default"))
                 for name, value in sorted(states.items())
             ]
-        random_back(kept_random)
+        self._states.random_back()
         written = {name for group in groups for name in group}
         mutated = {
             name

@@ -15,7 +15,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -179,10 +179,11 @@ def _changed_pandas(pandas: Any) -> dict[str, Any] | None:
 
 
 def _changed_matplotlib(matplotlib: Any) -> dict[str, Any] | None:
-    default = matplotlib.rcParamsDefault
-    now = dict.items(matplotlib.rcParams)
     # Not by its own means: these look at each name again.
-    changed = {k: v for k, v in now if "backend" not in k and v != dict.get(default, k)}
+    now = dict.items(matplotlib.rcParams)
+    usual = partial(dict.get, matplotlib.rcParamsDefault)
+    differ = [(k, v) for k, v in now if v is not usual(k)]
+    changed = {k: v for k, v in differ if "backend" not in k and v != usual(k)}
     return changed or None
 
 
