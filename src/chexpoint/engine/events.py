@@ -269,6 +269,8 @@ class Chosen:
     """Artifacts, and the variables that they are."""
     unused: frozenset[ArtifactId] = frozenset()
     """Artifacts of earlier cells that are gone now, and no cell has used them."""
+    write_s: Seconds = 0.0
+    """How long writing the groups is thought to take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ _MOST_UNDECIDED = 8
 # changed after it are copied, which takes longer than the fork.  Less, if it is known what for.
 _LEAST_KEPT_S = 0.5
 _FORKS, _FORKS_KNOWN = 30.0, 15.0
+# What takes so many times longer to write than a fork is begun at once: the cells that follow run
+# beside it, while nothing runs beside what is written in the end.
+_FORKS_LONG = 5.0
 _LOAD_BYTES_PER_S = 4e8
 _UNUSED = "the cells after it put something else in its place, and did not use it"
 _OVERTAKEN = "a cell after it changed it, or made it not worth it, before it could be written"
@@ -320,13 +323,16 @@ class Imager(Keeper):
 
         What a cell gives saves no more than the cell took, given that what it needs can be loaded.
         Results of quick cells are put off, until a copy costs little beside the cells since the
-        last one, or the worker is idle: most of them are still there.
+        last one, or beside writing them, or the worker is idle: most of them are still there.
         """
         least_s = max(_LEAST_KEPT_S, event.keepable_bytes / _LOAD_BYTES_PER_S)
         if event.seconds > max(least_s, _FORKS * self._fork_s):
             return True
+        if self._put_off is None or not self._put_off.groups:
+            return False
+        is_long = self._put_off.write_s > _FORKS_LONG * self._fork_s
         known_s = max(_LEAST_KEPT_S, _FORKS_KNOWN * self._fork_s)
-        return bool(self._put_off_groups) and self._seconds > known_s
+        return self._seconds > known_s or (is_long and not self._is_writing)
 
     @property
     def _put_off_groups(self) -> Groups:
@@ -363,7 +369,7 @@ class Imager(Keeper):
         if self._alone is event.step:
             self._alone = None
         elif found is None:
-            self._put_off = ev.Chosen(event.step, groups)
+            self._put_off = ev.Chosen(event.step, groups, write_s=event.write_s)
             is_free = isinstance(self.doing, Idle) and not self.queue
             if groups and is_free and event.step is self.time.worker:
                 args = {"hold": False, "image": False, "artifacts": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -89,7 +89,7 @@ class GraphKeeping:
             if all(after.get(name) == artifact for name in names)
         }
         if deed.operation.doubt or not large:
-            return Chosen(step, tuple(present.items()))
+            return self._as_chosen(step, present)
         graph = self._whole()
         stored = self._stored()
         mine = {artifact.id: group.names for artifact, group in large}
@@ -102,14 +102,21 @@ class GraphKeeping:
             alpha=self._settings.alpha,
             strategy=self._settings.strategy,
             rates=rates,
-            write_s=lambda artifact: self._write_s(artifact, held),
+            write_s=lambda artifact: _PAYS * self._writing_s(artifact, held),
         )
         self.reasons |= choice.reasons
         self._drop(choice.drop & stored)
         wanted = choice.keep - stored
         groups = {each: names for each, names in (present | mine).items() if each in wanted}
         self._wishes |= groups
-        return Chosen(step, tuple(groups.items()))
+        return self._as_chosen(step, groups)
+
+    def _as_chosen(self, step: Step, groups: Mapping[ArtifactId, tuple[str, ...]]) -> Chosen:
+        if not groups:
+            return Chosen(step, ())
+        artifacts, held = self._whole().artifacts, self._parts_of(self._stored() - groups.keys())
+        writing = (self._writing_s(artifacts[each], held) for each in groups if each in artifacts)
+        return Chosen(step, tuple(groups.items()), write_s=sum(writing))
 
     def _parts_of(self, ids: Collection[ArtifactId]) -> set[Digest]:
         """Return the arrays in some artifacts."""
@@ -122,12 +129,12 @@ class GraphKeeping:
         every = self._whole().artifacts.values()
         return {each.id for each in every if each.stored is not None and each.stored.image}
 
-    def _write_s(self, artifact: Artifact, held: Collection[Digest]) -> Seconds:
-        """Return what writing an artifact must save: some times what it takes, as far as known."""
+    def _writing_s(self, artifact: Artifact, held: Collection[Digest]) -> Seconds:
+        """Return what writing an artifact takes, as far as known."""
         new = _new_bytes(artifact, held)
         known = artifact.group.size_bytes - new
         seconds = self._load_rates().expect(self._writing(), "", new)
-        return _PAYS * (seconds + known / _KNOWN_BYTES_PER_S)
+        return seconds + known / _KNOWN_BYTES_PER_S
 
     def _note_write(self, artifact: Artifact, info: ImageInfo) -> None:
         """Remember how long it took to write an image; what was there already says nothing."""

@@ -237,6 +237,27 @@ def test_what_quick_cells_give_is_put_off_until_a_copy_costs_little() -> None:
     assert (order.checkpoint, order.only, order.has_more) == (copy, ("x",), True)
 
 
+def test_what_takes_long_to_be_written_is_not_put_off_for_long() -> None:
+    state = engine()
+    first = ran(state, 1, seconds=0.2)
+    look = submit(state, 2, "y = x")
+    state.handle(ev.Chosen(first, ((X.artifact, ("x",)),), write_s=2.0))
+    state.handle(ev.Looked(2, look.place))
+    second = doing(state, Running).step
+    assert second is not None
+    state.handle(ev.RequestDone(2, seconds=0.001))
+    copy = doing(state, Forking).checkpoint
+    state.handle(ev.Forked(copy))
+    state.handle(ev.Froze(copy, 11))
+    assert of(do.MakeImage, state.handle(ev.Chosen(second, ((X.artifact, ("x",)),))))
+    # One after the other: copies that wait hold memory.
+    look = submit(state, 3, "z = y")
+    state.handle(ev.Chosen(Step(parent=second), ((Y.artifact, ("y",)),), write_s=2.0))
+    state.handle(ev.Looked(3, look.place))
+    state.handle(ev.RequestDone(3, seconds=0.001))
+    doing(state, Idle)
+
+
 def test_what_was_put_off_is_stored_as_soon_as_nobody_waits() -> None:
     state = engine()
     step = ran(state, 1, seconds=0.2)

@@ -134,7 +134,7 @@ def test_writing_costs_what_is_new_and_as_long_as_was_measured(kernel: Kernel) -
             names=("x",), kinds=("array",), size_bytes=sum(size for _, size in parts), parts=parts
         )
         found = Artifact(id=ArtifactId("x"), operation=OperationId("o"), group=group)
-        return graphing._write_s(found, {Digest("known")})
+        return graphing._writing_s(found, {Digest("known")})
 
     large = 500_000_000
     guess = price(("new", large))

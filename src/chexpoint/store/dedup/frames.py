@@ -105,8 +105,9 @@ def write_frames(
     size = chunk_bytes * max(FRAME_BYTES // chunk_bytes, 1)
     head = _HEAD.pack(form, bytes(3), size, len(payload))
     if not form:
-        stays = isinstance(payload, Gathered)
-        return head, payload.buffers() if stays else [payload.data] if len(payload) else []
+        if isinstance(payload, Gathered):
+            return head, [*payload.buffers()]
+        return head, [payload.data] if len(payload) else []
     level = 3 if len(payload) <= _SMALL_BYTES else 1
 
     def made(start: int) -> bytes | memoryview:
