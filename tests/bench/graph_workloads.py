@@ -85,6 +85,8 @@ def workloads() -> dict[str, Workload]:
 
 
 EIGHT = tuple(f"w{number}" for number in range(1, 9))
+NEW = EIGHT[:3]
+"""The others are modified ones of these."""
 
 # ---------------------------------------------------------------- data
 
