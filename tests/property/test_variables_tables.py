@@ -5,6 +5,7 @@ Here nothing is small, so that all the shortcuts are taken.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,7 @@ def test_what_is_known_after_each_cell_is_so(cell: str) -> None:
         ("k = poke(a['s'])", True),
         ("k = [poke][0](a['s'])", True),
         ("k = (lambda c: c.values)(a['s'])", True),
+        ("import torch\nk = torch.from_numpy(a['n'].to_numpy())", True),
         ("train_test_split = change\nk = train_test_split(a)", True),
         ("pd = b\nk = pd.merge(a)\nimport pandas as pd", True),
         ("k = a", True),
@@ -214,3 +216,13 @@ def test_tables_are_read_again_only_where_they_may_have_changed(
     monkeypatch.setattr(Reader, "read", noting)
     notebook.run(cell)
     assert any(value is table for value in read) is is_read
+
+
+def test_functions_in_files_of_the_users_own_may_change_a_table_in_any_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_helpers_of_tables.py").write_text(
+        "def poke(column):\n    column.values[5] = 'r'\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    check(["import own_helpers_of_tables as own\nown.poke(a['s'])", "own.poke(b['s'])"])
