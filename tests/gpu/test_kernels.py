@@ -14,6 +14,7 @@ from chexpoint.errors import InvalidValue, StoreError
 from chexpoint.store.cuda import CudaDiffer
 from chexpoint.store.cuda.table import MOST, Table
 from chexpoint.store.dedup.analysis import Analysis, Method, PaperMethod, Regions
+from chexpoint.store.dedup.chunks import Gathered
 from chexpoint.store.dedup.differ import HostDiffer
 from tests.support.cuda.checks import (
     MakeDevice,
@@ -76,7 +77,9 @@ def test_all_engines_find_the_same(make: MakeDevice, method: Method) -> None:
 def assert_same(one: Analysis | Regions, other: Analysis | Regions) -> None:
     """Assert that all fields are equal, types of arrays included."""
     for name in type(one).__slots__:
-        left, right = getattr(one, name), getattr(other, name)
+        # Chunks that are gathered late are arrays when they are asked for.
+        sides = (getattr(each, name) for each in (one, other))
+        left, right = (each[:] if isinstance(each, Gathered) else each for each in sides)
         if isinstance(left, np.ndarray):
             assert left.dtype == right.dtype, name
             np.testing.assert_array_equal(left, right, err_msg=name)

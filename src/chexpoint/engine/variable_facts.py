@@ -167,8 +167,12 @@ class Reader:
         cost = clock() - started
         file.end = min(file.end, started + cost + arrays_s)
         contents = digested(written, file, held)
-        objects = [obj for _, obj in written.memo.values()]
-        small = small_of(written, world, objects) if size <= SMALL_BYTES else None
+        # Of plain arrays it is known what they are made of.
+        is_plain = _is_plain_array(value)
+        objects = [] if is_plain else [obj for _, obj in written.memo.values()]
+        small = None
+        if size <= SMALL_BYTES:
+            small = small_of(written, world, objects, is_sure=is_plain)
         reaches = reaches_of(objects)
         is_hidden = any(map(_hides_state, set(map(type, objects))))
         del objects
@@ -203,7 +207,7 @@ class Reader:
             return Facts(kind="", why_not=why), None
         size = written.size_bytes
         contents = digested(written, file, held)
-        small = small_of(written, world, []) if size <= SMALL_BYTES else None
+        small = small_of(written, world, [], is_sure=False) if size <= SMALL_BYTES else None
         facts = Facts(
             kind="",
             digest=contents.whole,
@@ -242,17 +246,33 @@ class Reader:
         )
 
 
-def small_of(written: Dump, world: Surroundings, objects: list[object]) -> Small | None:
-    """Return a copy of a stream and its arrays; None if they are on a device."""
+def small_of(
+    written: Dump, world: Surroundings, objects: list[object], *, is_sure: bool
+) -> Small | None:
+    """Return a copy of a stream and its arrays; None if they are on a device.
+
+    Parameters
+    ----------
+    objects
+        What is in the stream.
+    is_sure
+        Whether it is known that all of it comes back.
+    """
     try:
         parts = [memoryview(bytes(part)) for part in written.parts]
     except TypeError:
         return None
     modules, sources = frozenset(world.modules), frozenset(world.sources)
     kinds = _one_of_each(objects)
-    is_sure = bool(objects) and all(map(_is_sure, kinds))
+    is_sure = is_sure or (bool(objects) and all(map(_is_sure, kinds)))
     is_risky = not is_sure and any(map(_is_risky, kinds))
     return Small(written.data, parts, written.weak_count, modules, sources, is_risky, is_sure)
+
+
+def _is_plain_array(value: Any) -> bool:
+    """Tell whether a value is an array of numbers, and nothing else."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and value.dtype.isbuiltin == 1
 
 
 def _one_of_each(objects: list[object]) -> list[object]:
@@ -387,6 +407,20 @@ def quick_facts(value: object, imports: Iterable[str]) -> Facts | None:
 def _named(kind: str, text: str, module: str) -> Facts:
     digest = xxhash.xxh3_128_hexdigest(text.encode())
     return Facts(kind=kind, digest=digest, size_bytes=len(text), modules=frozenset({module}))
+
+
+def plain_function(value: object, main: Mapping[str, Any]) -> tuple[object, ...] | None:
+    """Return what a function of the notebook consists of, if nothing in it can be changed.
+
+    It may be given other code, or another name.
+    """
+    if type(value) is not types.FunctionType or value.__globals__ is not main:
+        return None
+    parts = (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__)
+    if any(parts) or value.__annotations__ or getattr(value, "__type_params__", ()):
+        return None
+    names = (value.__name__, value.__qualname__, value.__module__, value.__doc__)
+    return (value.__code__, *names)
 
 
 _CODED = frozenset(

@@ -15,6 +15,7 @@ from chexpoint.engine.variable_facts import (
     Facts,
     Reader,
     Small,
+    plain_function,
     quick_facts,
 )
 from chexpoint.engine.variable_groups import Sharing
@@ -77,15 +78,18 @@ class Known:
         """Names that functions use which cells have defined."""
         self._closed: dict[str, tuple[Facts, bool]] = {}
         self._held: dict[str, tuple[int, set[int]]] = {}
+        self._functions: dict[str, tuple[object, ...] | None] = {}
 
     def forget(self) -> None:
         """Know nothing about variables any more."""
         self.facts, self.tokens, self.sharing, self._closed = {}, {}, Sharing(), {}
+        self._functions = {}
 
     def read_all(self, names: Iterable[str], look: Look) -> None:
         """Read variables, those first that take the least time."""
         later = []
-        for name in sorted(names):
+        changed = (each for each in names if not self._is_same_function(each, look.names[each]))
+        for name in sorted(changed):
             value = look.names[name]
             quick = quick_facts(value, self.imports)
             if quick is None:
@@ -151,12 +155,20 @@ class Known:
         self.sharing.drop(name, self.facts.get(name))
         self.facts[name] = facts
         self.tokens[name] = token_of(value)
+        self._functions[name] = plain_function(value, self.main)
+
+    def _is_same_function(self, name: str, value: object) -> bool:
+        """Tell whether a variable is a function that is surely what it was."""
+        known = self._functions.get(name)
+        is_there = known is not None and self.tokens.get(name) == token_of(value)
+        return is_there and plain_function(value, self.main) == known
 
     def drop(self, name: str) -> None:
         """Forget a variable."""
         self.sharing.drop(name, self.facts.pop(name, None))
         self.tokens.pop(name, None)
         self._closed.pop(name, None)
+        self._functions.pop(name, None)
 
     def place(self, names: set[str], *, holders: int = 2) -> None:
         """Find the groups of variables that were read again.

@@ -47,6 +47,24 @@ STORIES: dict[str, tuple[list[str], list[str], str]] = {
         "f",
     ),
     "a default argument": (["def f(v=[]): v.append(1)", "f()"], ["f"], "f"),
+    "another body of a function": (
+        ["def f(): return 1\ndef g(): return 2", "f.__code__ = g.__code__"],
+        ["f"],
+        "f g",
+    ),
+    "another name of a function": (["def f(): pass", "f.__name__ = 'g'"], ["f"], "f"),
+    "an attribute of a function": (["def f(): pass", "f.kept = [1]"], ["f"], "f"),
+    "an annotation of a function": (
+        ["def f(): pass", "f.__annotations__['x'] = 1"],
+        ["f"],
+        "f",
+    ),
+    "a default that is set": (["def f(v): pass", "f.__defaults__ = ([],)"], ["f"], "f"),
+    "a default that is changed": (
+        ["def f(v=[]): return v", "f().append(1)"],
+        ["f"],
+        "f",
+    ),
     "a bound method": (["x = [1]; add = x.append", "add(2)"], ["add x"], "add x"),
     "a method of the notebook's class": (
         ["log = []\nclass A:\n    def go(self): log.append(1)\na = A()", "a.go()"],
