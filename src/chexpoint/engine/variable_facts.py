@@ -416,8 +416,9 @@ def plain_function(value: object, main: Mapping[str, Any]) -> tuple[object, ...]
     """
     if type(value) is not types.FunctionType or value.__globals__ is not main:
         return None
-    parts = (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__)
-    if any(parts) or value.__annotations__ or getattr(value, "__type_params__", ()):
+    given = (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__)
+    typed = (value.__annotations__, getattr(value, "__type_params__", None))
+    if any(given) or any(typed):
         return None
     names = (value.__name__, value.__qualname__, value.__module__, value.__doc__)
     return (value.__code__, *names)
