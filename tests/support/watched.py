@@ -24,7 +24,7 @@ class Watched:
         self.names: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
         self.watch = VariableWatch(lambda: self.names, main=self.names)
         # Modules of tests are no modules of the notebook's: there are hundreds.
-        self.watch._beyond._seen = set(sys.modules)
+        self.watch._beyond._seen = list(sys.modules)
         self.groups: dict[str, VariableGroup] = {}
         """The group of each variable, as it was told last."""
         self.error: Exception | None = None

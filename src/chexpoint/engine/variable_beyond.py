@@ -44,7 +44,7 @@ class Beyond:
     reader: Reader
     _facts: dict[str, object] = field(default_factory=dict)
     _own: dict[str, Digest] = field(default_factory=dict)
-    _seen: set[str] = field(default_factory=set)
+    _seen: list[str] = field(default_factory=list)
     is_lasting: bool = False
     """Whether what the last cell has changed may matter to others, and it is not seen to which."""
 
@@ -99,13 +99,16 @@ class Beyond:
 
     def _meet_modules(self) -> None:
         """Read what the user's own modules hold that are new."""
-        if len(sys.modules) == len(self._seen):
+        count = len(self._seen)
+        if len(sys.modules) == count:
             return
-        loaded = sys.modules.copy()
-        new = [name for name in loaded if name not in self._seen]
-        self._seen = set(loaded)
+        # Mostly some are added at the end.
+        before, self._seen = self._seen, list(sys.modules)
+        new = self._seen[count:]
+        if self._seen[:count] != before:
+            new = sorted(set(self._seen).difference(before))
         for name in new:
-            module = loaded[name]
+            module = sys.modules.get(name)
             path = getattr(module, "__file__", None)
             # Most are, and there are thousands.
             if type(path) is str and "site-packages" in path:
