@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from chexpoint.engine.variable_contents import load_contents
 from chexpoint.image import load_some
-from tests.support.watched import Watched, form_of, run_cell
+from tests.support.watched import Watched, form_of, programs, run_cell
 
 NAMES = ("a", "b", "c", "d")
 CELLS = (
@@ -92,18 +91,6 @@ def make(v):
 """
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> list[str]:
-    """Draw cells, of one or two statements each."""
-    cells = []
-    for _ in range(draw(st.integers(2, 12))):
-        parts = draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=2))
-        letters = st.sampled_from(NAMES)
-        texts = [part.format(x=draw(letters), y=draw(letters), z=draw(letters)) for part in parts]
-        cells.append("\n".join(texts))
-    return cells
-
-
 def forms(names: dict[str, Any]) -> dict[str, Any]:
     return {k: form_of(v) for k, v in names.items() if not k.startswith("__")}
 
@@ -141,7 +128,7 @@ FULL = settings(
 
 
 @FULL
-@given(programs())
+@given(programs(CELLS, NAMES))
 def test_no_change_goes_unseen(cells: list[str]) -> None:
     notebook = Watched()
     notebook.run(START)
@@ -161,7 +148,7 @@ def test_no_change_goes_unseen(cells: list[str]) -> None:
 
 
 @FULL
-@given(programs())
+@given(programs(CELLS, NAMES))
 def test_what_is_told_comes_back(cells: list[str]) -> None:
     notebook = Watched()
     notebook.run(START)
@@ -175,7 +162,7 @@ def test_what_is_told_comes_back(cells: list[str]) -> None:
 
 
 @FULL
-@given(programs())
+@given(programs(CELLS, NAMES))
 def test_a_cell_needs_nothing_but_what_it_reads(cells: list[str]) -> None:
     notebook = Watched()
     notebook.run(START)

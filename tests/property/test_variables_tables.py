@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from chexpoint.engine import variable_digests, variable_known, variables
 from chexpoint.engine.variable_facts import Reader
-from tests.support.watched import Watched
+from tests.support.watched import Watched, programs
 
 NAMES = ("a", "b", "c")
 CELLS = (
@@ -114,18 +113,6 @@ FULL = settings(
 )
 
 
-@st.composite
-def programs(draw: st.DrawFn) -> list[str]:
-    """Draw cells, of one or two statements each."""
-    cells = []
-    for _ in range(draw(st.integers(1, 8))):
-        parts = draw(st.lists(st.sampled_from(CELLS), min_size=1, max_size=2))
-        letters = st.sampled_from(NAMES)
-        texts = [part.format(x=draw(letters), y=draw(letters), z=draw(letters)) for part in parts]
-        cells.append("\n".join(texts))
-    return cells
-
-
 def check(cells: list[str]) -> None:
     """Run cells; what has the same digest must hold the same, and no change may go unseen."""
     notebook = Watched()
@@ -170,7 +157,7 @@ def _nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @FULL
-@given(programs())
+@given(programs(CELLS, NAMES))
 def test_what_is_known_of_tables_is_so(cells: list[str]) -> None:
     np.random.seed(0)
     check(cells)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from chexpoint.engine.variables import VariableWatch
 from chexpoint.image import Capture, TouchLog, capture
@@ -46,6 +47,26 @@ class Watched:
 
     def __getitem__(self, name: str) -> Any:
         return self.names[name]
+
+
+@st.composite
+def programs(draw: st.DrawFn, cells: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Draw cells, of one or two statements each.
+
+    Parameters
+    ----------
+    cells
+        Statements, with ``{x}``, ``{y}`` and ``{z}`` for variables.
+    names
+        Those that are put in.
+    """
+    found = []
+    for _ in range(draw(st.integers(1, 12))):
+        parts = draw(st.lists(st.sampled_from(cells), min_size=1, max_size=2))
+        letters = st.sampled_from(names)
+        texts = [part.format(x=draw(letters), y=draw(letters), z=draw(letters)) for part in parts]
+        found.append("\n".join(texts))
+    return found
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Exception | None:
