@@ -292,6 +292,36 @@ def test_what_no_variable_holds_is_not_taken_from_another_run(tmp_path: Path, le
     assert min(counts.values()) >= 1
 
 
+# More than a megabyte, so that it is read again only where a cell may have changed it.
+TABLE = f"""import numpy as np, pandas as pd
+t = pd.DataFrame({{'n': np.arange(200_000.0), 'i': pd.array([1] * 200_000, dtype='Int64')}})
+{BUSY}"""
+AROUND = {
+    "array": "t['i'].array[0] = 99",
+    "values": "t['i'].values[0] = 99",
+    "flags": "a = t['n'].to_numpy(); a.flags.writeable = True; a[0] = 99; del a",
+    "function": "def poke(column): column.values[0] = 99\npoke(t['i'])",
+}
+
+
+@pytest.mark.parametrize("way", AROUND)
+def test_large_tables_that_are_changed_without_pandas_are_what_they_are(
+    tmp_path: Path, ledger: Path, plain: Engine, way: str
+) -> None:
+    # Of the second it is known what the first has stored; both look alike to who does not look.
+    programs = [
+        [TABLE, f"m = t['n'].mean()\n{BUSY}", "print(t['n'].sum(), t['i'].sum(), m)"],
+        [TABLE, f"{AROUND[way]}\n{BUSY}", "print(t['n'].sum(), t['i'].sum())"],
+        [TABLE, f"{AROUND[way]}\n{BUSY}", "print(t['i'].sum() + t['n'].sum())"],
+        [TABLE, f"m = t['n'].mean()\n{BUSY}", "print(t['i'].sum() + t['n'].sum(), m)"],
+    ]
+    for number, cells in enumerate(programs):
+        book = Notebook(tmp_path / f"b{number}", ledger)
+        with book.engine:
+            results = book.run(cells)
+        assert [printed(each) for each in results] == expected(plain, cells)
+
+
 def test_what_was_loaded_says_so_and_what_nobody_needs_is_not_there(
     tmp_path: Path, ledger: Path
 ) -> None:
