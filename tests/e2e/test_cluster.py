@@ -99,7 +99,8 @@ def test_results_are_those_of_a_local_replay_and_say_where_they_are_from(
     assert hosts <= {"alpha", "beta"}
     assert {host["name"].rpartition("/")[2] for host in told["hosts"]} == hosts
     assert sum(host["computed_cells"] for host in told["hosts"]) == told["computed_cells"]
-    assert told["workers"] == 2
+    # As many as had something to do at the same time.
+    assert told["workers"] in {1, 2}
     assert all(not worker.engines() for worker in cluster.workers)
     assert list(cluster.folder.glob("*/local/**/chex-replay-*")) == []
 
