@@ -15,6 +15,9 @@ of Table 1 of the paper.  Each is run by plain Python, and then by ``chex record
 - *sequence*: all eight one after the other, each in a project of its own, with a graph that they
   share; without reuse, with it, with everything stored, and with a fifth of the room that takes.
   The four take turns at each workload, since the machine is not equally fast at all times.
+  The paper's budgets are parts of the size of all artifacts together: that of the second is met if
+  it takes no more than a fifth of that on the disk, and is as fast as storing everything.  The last
+  one is harder: a fifth of what everything takes on the disk, where each array is once, compressed.
   Judged by the seconds from the first cell of each to its last, so that loading counts; least of
   the rounds, workload by workload.  Beside that of all, the ratio of the three workloads that are
   new and that of the five that are modified.
@@ -187,6 +190,11 @@ def sequence(options: Options, wanted: Mapping[str, str]) -> Row:
             of_part = [name for name in names if name in some]
             ours, theirs = (_least(every_of[side], of_part) for side in ("reuse", "none"))
             parts[part] = _rounded(_ratios(ours, theirs)) if of_part else {}
+    if {"reuse", "all"} <= least.keys():
+        row = _compared("sequence: reuse against all", least["reuse"], least["all"], BUDGET_BAR)
+        last = rounds[-1]
+        row["share"] = round(last["reuse"]["stored_bytes"] / last["all"]["artifact_bytes"], 4)
+        bars.append(row | {"met": row["met"] and row["share"] <= BUDGET_PART})
     if {"all", "budget"} <= least.keys():
         what = "sequence: a fifth against all"
         bars.append(_compared(what, least["budget"], least["all"], BUDGET_BAR))
@@ -217,7 +225,8 @@ def _recorded(options: Options, name: str, side: str, graph: Graph) -> Row:
 def _summed(rows: Mapping[str, Row], graph: Graph) -> Row:
     printed = [row.pop("printed") for row in rows.values()]
     sums = {key: total(list(rows.values()), key) for key in SECONDS}
-    return sums | {"stored_bytes": graph.stored_bytes(), "of": rows, "printed": printed}
+    sizes = {"stored_bytes": graph.stored_bytes(), "artifact_bytes": graph.artifact_bytes()}
+    return sums | sizes | {"of": rows, "printed": printed}
 
 
 def _least(rounds: list[Mapping[str, Row]], names: list[str]) -> Row:

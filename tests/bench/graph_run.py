@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from chexpoint.errors import ChexError
+from chexpoint.graph import Ledger
 from chexpoint.project import Project
+from chexpoint.store import store_key
 from tests.bench.graph_workloads import Workload
 from tests.bench.hindsight_run import CHEX, Failed, run
 
@@ -43,6 +45,16 @@ class Graph:
         """Return what the contents take on the disk, without the database."""
         files = [path for path in self.folder.rglob("*") if path.is_file()]
         return sum(path.stat().st_size for path in files if not path.name.startswith(GRAPH))
+
+    def artifact_bytes(self) -> int:
+        """Return how large all artifacts are together, stored or not."""
+        if not self.is_used:
+            return 0
+        ledger = Ledger.open(str(self.folder / GRAPH), key=store_key())
+        try:
+            return sum(each.group.size_bytes for each in ledger.graph().artifacts.values())
+        finally:
+            ledger.close()
 
 
 def no_graph(folder: Path) -> Graph:
