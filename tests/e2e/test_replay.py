@@ -133,7 +133,8 @@ def test_versions_that_read_other_contents_of_a_file_get_them(tmp_path: Path) ->
         project = record(tmp_path, {name: cells})
     done = replay(project)
     assert done.is_good
-    assert done.computed_cells == 5
+    # The first cell does nothing: to run it again may take less than to hold it.
+    assert done.computed_cells in {5, 6}
     texts = [done.cells[v.path[-1]].outputs[0]["text"] for v in done.recording.tree.versions]
     assert texts == ["one\n", "two\n"]
 
