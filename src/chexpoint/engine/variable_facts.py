@@ -272,7 +272,9 @@ def small_of(
 def _is_plain_array(value: Any) -> bool:
     """Tell whether a value is an array of numbers, and nothing else."""
     numpy: Any = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray and value.dtype.isbuiltin == 1
+    if numpy is None or type(value) is not numpy.ndarray:
+        return False
+    return value.dtype.isbuiltin == 1 and not value.dtype.hasobject
 
 
 def _one_of_each(objects: list[object]) -> list[object]:

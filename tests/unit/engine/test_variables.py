@@ -40,6 +40,11 @@ STORIES: dict[str, tuple[list[str], list[str], str]] = {
         "f g x",
     ),
     "a function in a list": (["x = []\nfs = [lambda: x.append(1)]", "fs[0]()"], ["x"], "fs x"),
+    "a function in an array": (
+        ["import numpy as np\nx = []\nfs = np.array([lambda: x.append(1)])", "fs[0]()"],
+        ["x"],
+        "fs x",
+    ),
     "a global statement": (["def f():\n    global x\n    x = 1", "f()"], ["x"], "f"),
     "a closure": (
         ["def make():\n    v = []\n    return lambda: v.append(1)\nf = make()", "f()"],
